@@ -30,12 +30,15 @@ cargo xtask demo [--kernel]
     which needs no RDMA: the device is uroce's. No root needed.
     --kernel  over a kernel that has RDMA, in a virtual machine
 cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir DIR] [--docdir DIR]
-                    [--bindir DIR] [--mandir DIR] [--rdma-core RELEASE] [--no-strip] [--static]
+                    [--bindir DIR] [--mandir DIR] [--rdma-core RELEASE] [--target TRIPLE]
+                    [--no-strip] [--static]
     Installs what `cargo build --release` built: the library, headers, libibverbs.pc, the programs
     and their manual pages.
     --destdir   a directory that stands for / (default: / itself)
     --prefix    /usr/local unless named; the library goes to its lib unless --libdir is named
     --rdma-core the release that the pkg-config files name, such as 56.1 (default: 44.0)
+    --target    what `cargo build --release --target TRIPLE` built, such as
+                aarch64-unknown-linux-gnu
     --no-strip  leaves debug information in the library and the programs
     --static    libibverbs.a, too, which is built apart:
                 cargo rustc --release -p ferroverbs --crate-type staticlib
@@ -343,6 +346,10 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
                 options.rdma_core = Some(words.value()?.string()?);
                 continue;
             }
+            Long("target") => {
+                options.target = Some(words.value()?.string()?);
+                continue;
+            }
             Long("no-strip") => {
                 options.strip = false;
                 continue;
@@ -445,6 +452,14 @@ mod tests {
         assert_eq!(
             words("install --static --rdma-core 56.1").ok(),
             Some(Command::Install(with_static))
+        );
+        let for_arm = install::Options {
+            target: Some("aarch64-unknown-linux-gnu".into()),
+            ..install::Options::default()
+        };
+        assert_eq!(
+            words("install --target aarch64-unknown-linux-gnu").ok(),
+            Some(Command::Install(for_arm))
         );
         assert!(words("install /usr").is_err());
         assert!(words("install --prefix").is_err());

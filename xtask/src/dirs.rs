@@ -59,6 +59,26 @@ impl Dirs {
         Ok(dirs)
     }
 
+    /// The same where cargo puts what it builds for a target of rustc (`cargo build --target`).
+    ///
+    /// # Errors
+    /// It is no target's name; nothing was built for it.
+    pub fn for_target(&self, target: &str) -> Result<Self> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if target.is_empty() || target.starts_with('.') || !target.chars().all(plain) {
+            bail!("{target} is not the name of a target of rustc");
+        }
+        let built = self.target.join(target);
+        if !built.join("release").is_dir() {
+            bail!("nothing is built for it: cargo build --release --target {target}");
+        }
+        Ok(Self {
+            target: built,
+            packaged: None,
+            ..self.clone()
+        })
+    }
+
     pub fn expected(&self) -> PathBuf {
         self.root.join("xtask/expected")
     }
@@ -217,4 +237,34 @@ fn cache_home() -> Result<PathBuf> {
     }
     let home = env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?;
     Ok(Path::new(&home).join(".cache"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_built_for_a_target_is_apart() {
+        let room = tempfile::tempdir().unwrap();
+        let target = room.path().join("target");
+        let dirs = Dirs {
+            root: room.path().to_owned(),
+            work: target.join("xtask"),
+            target: target.clone(),
+            cache: room.path().to_owned(),
+            program: target.join("debug/xtask"),
+            packaged: None,
+        };
+        let name = "aarch64-unknown-linux-gnu";
+        let reason = dirs.for_target(name).err().map(|error| error.to_string());
+        assert!(reason.unwrap().ends_with(&format!("--target {name}")));
+        let release = target.join(name).join("release");
+        fs::create_dir_all(&release).unwrap();
+        fs::write(release.join(LIBRARY), "").unwrap();
+        let built = dirs.for_target(name).and_then(|dirs| dirs.built());
+        assert_eq!(built.unwrap(), release.join(LIBRARY));
+        for bad in ["", "..", "../release", "/", "a b"] {
+            assert!(dirs.for_target(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -21,6 +21,8 @@ pub struct Options {
     pub mandir: Option<PathBuf>,
     /// The release of rdma-core that pkg-config names.
     pub rdma_core: Option<String>,
+    /// The target of rustc that was built for, if cargo was given one.
+    pub target: Option<String>,
     pub strip: bool,
     /// The static library, too.
     pub with_static: bool,
@@ -37,6 +39,7 @@ impl Default for Options {
             docdir: None,
             mandir: None,
             rdma_core: None,
+            target: None,
             strip: true,
             with_static: false,
         }

@@ -1,5 +1,6 @@
 //! `cargo xtask install`: installs the built libraries, their headers and pkg-config files, the
-//! programs and the manual pages. Nothing is built or fetched here.
+//! programs and the manual pages. Nothing is built or fetched here. `--target` installs what was
+//! built for another target of rustc.
 //!
 //! `layout` decides names and places, `tree` writes. A library's file is
 //! `libibverbs.so.1.N.RELEASE`: N is the highest node IBVERBS_1.N of `libibverbs.map`, RELEASE the
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod layout;
+mod strip;
 mod tarball;
 mod tree;
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod wheel;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::ExitCode,
 };
 
 use anyhow::{Context, Result, bail};
@@ -32,6 +34,7 @@ use anyhow::{Context, Result, bail};
 use crate::dirs::{Dirs, PRELOAD};
 pub use layout::Options;
 use layout::{Layout, Library, Names, RDMACM, VERBS};
+use strip::{DEBUG_INFORMATION, Strip, UNNEEDED};
 pub use tarball::{make as make_tarball, name as tarball_name};
 use tree::Tree;
 pub use wheel::make as make_wheel;
@@ -163,7 +166,12 @@ enum Item {
 
 pub fn run(options: &Options) -> Result<ExitCode> {
     let layout = Layout::new(options)?;
-    let dirs = Dirs::find()?;
+    let mut dirs = Dirs::find()?;
+    let mut strip = Strip::here();
+    if let Some(target) = &options.target {
+        dirs = dirs.for_target(target)?;
+        strip = Strip::of_target(target);
+    }
     let mut items = gather(&dirs, &layout)?;
     if options.with_static {
         items.push(Item::Archive {
@@ -171,7 +179,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             built: dirs.archive_built()?,
         });
     }
-    write(&Tree::at(&layout.destdir)?, &items, options.strip)?;
+    let strip = options.strip.then_some(&strip);
+    write(&Tree::at(&layout.destdir)?, &items, strip)?;
     println!(
         "installed {} files below {}",
         items.len(),
@@ -192,8 +201,8 @@ pub fn dist(into: Option<PathBuf>, make: fn(&Dirs, &Path) -> Result<PathBuf>) ->
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(tree: &Tree, items: &[Item], strip: bool) -> Result<()> {
-    let strip = |what| strip.then_some(what);
+fn write(tree: &Tree, items: &[Item], strip: Option<&Strip>) -> Result<()> {
+    let strip = |parts| strip.map(|strip| (strip, parts));
     for item in items {
         match item {
             Item::Library { path, built } => {
@@ -249,30 +258,10 @@ fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
 }
 
-/// Parts that strip(1) removes from a library or a program: debug information and local symbols.
-/// Notes stay, so the build-id does.
-const UNNEEDED: &str = "--strip-unneeded";
-/// Parts that it removes from static libraries.
-const DEBUG_INFORMATION: &str = "--strip-debug";
-
-/// Copies a built file, and strips it.
-fn copied(built: &Path, new: &Path, strip: Option<&str>) -> Result<()> {
+/// Copies a built file, and strips these parts.
+fn copied(built: &Path, new: &Path, strip: Option<(&Strip, &str)>) -> Result<()> {
     fs::copy(built, new).with_context(|| format!("copy {}", built.display()))?;
-    let Some(what) = strip else {
-        return Ok(());
-    };
-    let output = Command::new("strip")
-        .arg(what)
-        .arg(new)
-        .output()
-        .context("start strip (package binutils; or use --no-strip)")?;
-    if !output.status.success() {
-        bail!(
-            "strip failed: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-    }
-    Ok(())
+    strip.map_or(Ok(()), |(strip, parts)| strip.run(parts, new))
 }
 
 /// Where the manual pages are.
@@ -359,6 +348,7 @@ fn headers_below(include: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     fn root() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -474,7 +464,8 @@ mod tests {
             .status()
             .unwrap();
         assert!(compiled.success());
-        copied(&built, &stripped, Some(UNNEEDED)).unwrap();
+        let strip = Strip::here();
+        copied(&built, &stripped, Some((&strip, UNNEEDED))).unwrap();
         assert_eq!(notes(&built), notes(&stripped));
         assert!(notes(&stripped).contains("Build ID: "));
         let has_name = |path: &Path| {
@@ -484,7 +475,7 @@ mod tests {
         assert!(has_name(&built) && !has_name(&stripped));
         copied(&built, &stripped, None).unwrap();
         assert!(has_name(&stripped));
-        assert!(copied(&source, &stripped, Some(UNNEEDED)).is_err());
+        assert!(copied(&source, &stripped, Some((&strip, UNNEEDED))).is_err());
     }
 
     fn notes(file: &Path) -> String {

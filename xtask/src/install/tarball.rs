@@ -15,6 +15,7 @@ use super::{
     Item, Options, gather,
     layout::{Layout, Names},
     read,
+    strip::Strip,
     tree::Tree,
     write,
 };
@@ -52,7 +53,7 @@ pub fn make(dirs: &Dirs, into: &Path) -> Result<PathBuf> {
         list.push('\n');
         *path = Path::new("/").join(below);
     }
-    write(&Tree::at(&layout.destdir)?, &items, true)?;
+    write(&Tree::at(&layout.destdir)?, &items, Some(&Strip::here()))?;
     let top = Tree::at(&own)?;
     top.file(Path::new("/files"), list.as_bytes())?;
     for script in [INSTALL, UNINSTALL] {

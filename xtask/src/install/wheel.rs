@@ -15,7 +15,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    Item, LIBRARIES, LICENCES, PROGRAMS, layout::Names, read, read_text, tree::Tree, write,
+    Item, LIBRARIES, LICENCES, PROGRAMS, layout::Names, read, read_text, strip::Strip, tree::Tree,
+    write,
 };
 use crate::{
     dirs::{Dirs, PRELOAD},
@@ -38,9 +39,9 @@ pub fn make(dirs: &Dirs, into: &Path) -> Result<PathBuf> {
     let folder = dirs.fresh("wheel-files")?;
     let tree = Tree::at(&folder)?;
     let files = binaries(dirs)?;
-    write(&tree, &files, true)?;
+    write(&tree, &files, Some(&Strip::here()))?;
     let tag = tag(&folder, &files)?;
-    write(&tree, &texts(dirs, &tag)?, true)?;
+    write(&tree, &texts(dirs, &tag)?, None)?;
     fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let wheel = into.join(format!("{PACKAGE}-{}-{tag}.whl", Names::RELEASE));
     let mut pack = Command::new("python3");
