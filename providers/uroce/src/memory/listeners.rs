@@ -12,7 +12,6 @@ use std::sync::Weak;
 pub trait InvalidationListener: Send + Sync {
     /// The key's region changes: when this returns, the cached region is not used any more. Waits
     /// for calls of [`super::Keys::gather_few`] with it, which never wait for a change of a key.
-    /// of a key.
     fn forget(&self, key: u32);
 }
 
@@ -73,5 +72,10 @@ impl Drop for Invalidation<'_> {
 impl InvalidationListeners {
     pub(super) fn count(&self) -> usize {
         self.0.lock().listeners.len()
+    }
+
+    /// Whether a thread is about to change the key's region: it has taken the listeners.
+    pub(super) fn is_changing(&self) -> bool {
+        self.0.lock().changing > 0
     }
 }

@@ -4,7 +4,6 @@ use super::*;
 use kit::sync::Mutex;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// A sender, which reads under its own lock.
 struct Sender(Mutex<MrCache>);
@@ -130,11 +129,14 @@ fn deregistration_waits_for_a_thread_that_reads_by_the_key() {
     let gone = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let mut cache = sender.0.lock();
-        scope.spawn(|| {
+        let other = scope.spawn(|| {
             assert_eq!(keys.deregister(&mr), Ok(()));
             gone.store(true, Ordering::SeqCst);
         });
-        std::thread::sleep(Duration::from_millis(20));
+        // From then on it waits for the cache's lock.
+        while !mr.identity.listeners.is_changing() && !other.is_finished() {
+            std::thread::yield_now();
+        }
         assert!(keys.gather_few(piece, &mut cache).is_ok());
         assert!(!gone.load(Ordering::SeqCst));
         // A sender that comes now uses the key, and does not cache it.
