@@ -56,6 +56,7 @@ pub fn run(dirs: &Dirs, inside: &Inside, library: &Path, tally: &mut Tally) -> R
     compile(dirs, "compile-c", &mut all).context("the C tests do not compile")?;
     for name in &programs {
         if let Some((_, reason)) = LEFT_OUT.iter().find(|(left_out, _)| left_out == name) {
+            println!("-- {STAGE}: without {name}: {reason}");
             tally.skip(reason);
             continue;
         }
