@@ -92,6 +92,11 @@ fn failures_are_explained_and_calls_recorded() -> Result<()> {
 }
 
 #[test]
+fn a_client_waits_for_a_server_that_listens_anew() -> Result<()> {
+    run_to_the_end("connections/listens_anew.c")
+}
+
+#[test]
 fn a_killed_process_is_noticed_at_each_step_of_a_connection() -> Result<()> {
     run_to_the_end("connections/killed.c")
 }

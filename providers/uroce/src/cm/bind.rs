@@ -125,12 +125,14 @@ impl State {
             }
         };
         let mut bound = address;
-        bound.set_port(claim.port().port);
+        let port_number = claim.port().port;
+        bound.set_port(port_number);
         id.source = Some(bound);
         id.claim = Some(claim);
         id.port = port;
         id.node = Some(node);
         id.stage = Stage::Bound;
+        self.lingering.bound(port_number);
         Ok(())
     }
 
@@ -159,6 +161,8 @@ impl State {
         }
         let node = self.node()?;
         let found = find(given.map(|given| given.ip()), destination);
+        // It connects, so it will not listen.
+        self.unlisten(number);
         let id = self.id(number)?;
         id.stage = Stage::Bound;
         id.destination = Some(destination);

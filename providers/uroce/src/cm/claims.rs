@@ -6,6 +6,9 @@
 //! owner ([`crate::carrier::registry`]). A process that claims a port first has a name of another
 //! mode, and of two that claim the same port at once one gives way
 //! ([`election`](crate::carrier::registry::election)). Ports are independent of TCP's and UDP's.
+//!
+//! A port that was given up may leave a name that claims nothing for a while: a process may claim
+//! it, and requests for it wait for that ([`Claim::linger`]). Other releases ignore such names.
 
 use crate::carrier::qpn;
 use crate::carrier::registry::election::{Rival, Verdict, judge};
@@ -120,12 +123,22 @@ pub struct Port {
     pub shared: bool,
 }
 
+/// What a name says of its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Its process is about to claim it.
+    Claiming,
+    /// It belongs to its process, which does not give way.
+    Owned,
+    /// It belonged to its process a moment ago.
+    Lingering,
+}
+
 /// A name of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Named {
     port: Port,
-    /// The port belongs to its owner, which does not give way.
-    is_owners: bool,
+    mode: Mode,
     token: Token,
 }
 
@@ -147,7 +160,11 @@ impl Named {
                 bound,
                 shared: mode.ends_with('s'),
             },
-            is_owners: !mode.starts_with('c'),
+            mode: match mode {
+                "l" => Mode::Lingering,
+                _ if mode.starts_with('c') => Mode::Claiming,
+                _ => Mode::Owned,
+            },
             token: Token::parse(words.next()?)?,
         };
         let is_whole = named.to_string() == name && (1..=qpn::LAST).contains(&slot);
@@ -169,17 +186,23 @@ impl Display for Named {
             shared,
         } = self.port;
         let (space, token) = (space.number(), self.token);
-        let mode = match (self.is_owners, shared) {
-            (true, true) => "s",
-            (true, false) => "x",
-            (false, true) => "cs",
-            (false, false) => "cx",
+        let mode = match (self.mode, shared) {
+            (Mode::Owned, true) => "s",
+            (Mode::Owned, false) => "x",
+            (Mode::Claiming, true) => "cs",
+            (Mode::Claiming, false) => "cx",
+            (Mode::Lingering, _) => "l",
         };
         write!(f, "uroce/{slot}/cm/{space:x}/{port}/{bound}/{mode}/{token}")
     }
 }
 
 impl Port {
+    /// Whether this is a port of an address, in any port space.
+    pub fn is_at(&self, port: u16, address: IpAddr, interface: u32) -> bool {
+        self.port == port && self.bound.covers(address, interface)
+    }
+
     fn conflict(&self, other: &Self) -> Option<Errno> {
         if (self.space, self.port) != (other.space, other.port) || self.shared && other.shared {
             return None;
@@ -204,13 +227,13 @@ impl Claim {
     pub fn new(port: Port) -> Result<Self> {
         let claiming = Named {
             port,
-            is_owners: false,
+            mode: Mode::Claiming,
             token: Token::random(),
         };
         let name = claiming.listen()?;
         claiming.settle()?;
         let named = Named {
-            is_owners: true,
+            mode: Mode::Owned,
             ..claiming
         };
         let claim = Self {
@@ -220,6 +243,26 @@ impl Claim {
         // Until here others could see the former alone.
         drop(name);
         Ok(claim)
+    }
+
+    /// Gives the port up: any process may claim it. As long as the answer is kept, requests for the
+    /// port wait for that.
+    ///
+    /// # Errors
+    /// Of socket(2), bind(2), listen(2).
+    pub fn linger(self) -> Result<Self> {
+        let named = Named {
+            port: Port {
+                shared: false,
+                ..self.named.port
+            },
+            mode: Mode::Lingering,
+            token: Token::random(),
+        };
+        Ok(Self {
+            named,
+            _name: named.listen()?,
+        })
     }
 
     /// The claimed port.
@@ -247,9 +290,10 @@ impl Named {
     fn rivals(&self, wanted: &Port) -> Vec<(Rival, Errno)> {
         let others = users().into_iter().filter(|name| name.token != self.token);
         let conflicts = others.filter_map(|other| {
-            let rival = match other.is_owners {
-                true => Rival::Owner,
-                false => Rival::Claiming(other.token),
+            let rival = match other.mode {
+                Mode::Owned => Rival::Owner,
+                Mode::Claiming => Rival::Claiming(other.token),
+                Mode::Lingering => return None,
             };
             Some((rival, wanted.conflict(&other.port)?))
         });
@@ -297,6 +341,8 @@ fn is_users(socket: &Listening, user: User) -> bool {
 #[derive(Debug, Default)]
 pub struct Lookup {
     listed: Vec<Port>,
+    /// Those that linger.
+    lingering: Vec<Port>,
     /// When, and for how long that is good.
     latest: Option<(Instant, Duration)>,
 }
@@ -308,6 +354,8 @@ pub enum Found {
     At(u16),
     /// To no process.
     Unclaimed,
+    /// To no process yet: a listener was closed a moment ago. To be asked again after this time.
+    Lingers(Duration),
     /// That is not known before this time has passed.
     Later(Duration),
 }
@@ -320,12 +368,11 @@ impl Lookup {
 
     /// The owner of a port for an address.
     pub fn find(&mut self, space: PortSpace, port: u16, address: IpAddr, interface: u32) -> Found {
+        let is_at = |claim: &&Port| claim.is_at(port, address, interface);
         let lookup = |listed: &[Port]| {
-            let has = |claim: &&Port| {
-                (claim.space, claim.port) == (space, port) && claim.bound.covers(address, interface)
-            };
             // One of the address itself goes before one of all.
-            let claims = listed.iter().filter(has);
+            let claims = listed.iter().filter(is_at);
+            let claims = claims.filter(|claim| claim.space == space);
             let best = claims.min_by_key(|claim| claim.bound.is_wildcard());
             best.map(|claim| claim.slot)
         };
@@ -338,8 +385,13 @@ impl Lookup {
         if !left.is_zero() {
             return Found::Later(left);
         }
-        self.list();
-        lookup(&self.listed).map_or(Found::Unclaimed, Found::At)
+        let good = self.list();
+        match lookup(&self.listed) {
+            Some(slot) => Found::At(slot),
+            // The next listener may have another port space.
+            None if self.lingering.iter().any(|claim| is_at(&claim)) => Found::Lingers(good),
+            None => Found::Unclaimed,
+        }
     }
 
     /// The processes that were listed last.
@@ -355,12 +407,18 @@ impl Lookup {
         self.listed.retain(|claim| claim.slot != slot);
     }
 
-    fn list(&mut self) {
+    /// Lists claims, and returns for how long the list is good.
+    fn list(&mut self) -> Duration {
         let began = Instant::now();
-        let is_owners = users().into_iter().filter(|name| name.is_owners);
-        self.listed = is_owners.map(|name| name.port).collect();
+        let names = users();
+        let of = |mode: Mode| {
+            let names = names.iter().filter(move |name| name.mode == mode);
+            names.map(|name| name.port).collect()
+        };
+        (self.listed, self.lingering) = (of(Mode::Owned), of(Mode::Lingering));
         let good = (began.elapsed() * Self::SHARE).clamp(Self::SOONEST, Self::LATEST);
         self.latest = Some((Instant::now(), good));
+        good
     }
 }
 
@@ -400,14 +458,15 @@ mod tests {
                 slot: 1022,
                 ..port(65535, bound)
             };
-            for (is_owners, shared) in [(true, true), (true, false), (false, true), (false, false)]
-            {
+            for (mode, shared) in [
+                (Mode::Owned, true),
+                (Mode::Owned, false),
+                (Mode::Claiming, true),
+                (Mode::Claiming, false),
+                (Mode::Lingering, false),
+            ] {
                 let port = Port { shared, ..port };
-                let named = Named {
-                    port,
-                    is_owners,
-                    token,
-                };
+                let named = Named { port, mode, token };
                 let name = named.to_string();
                 assert!(super::named::name(&name).is_ok(), "{name}");
                 assert_eq!(Named::parse(&name), Some(named));
@@ -453,6 +512,23 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_lingers_can_be_claimed_and_is_found_only_as_such() {
+        let wanted = port(50_003, to("10.1.2.3"));
+        let address = "10.1.2.3".parse().expect("an address");
+        let find = || Lookup::default().find(PortSpace::Ib, 50_003, address, 1);
+        let claim = Claim::new(wanted).expect("claimed");
+        let lingering = claim.linger().expect("a name");
+        assert!(matches!(find(), Found::Lingers(_)), "{:?}", find());
+        let again = Claim::new(port(50_003, Bound::Any)).expect("claimed again");
+        assert_eq!(again.is_alone(), Ok(()));
+        assert_eq!(find(), Found::At(1));
+        drop(again);
+        assert!(matches!(find(), Found::Lingers(_)), "{:?}", find());
+        drop(lingering);
+        assert_eq!(find(), Found::Unclaimed);
+    }
+
+    #[test]
     fn sharers_can_be_bound_and_cannot_listen() {
         let wanted = Port {
             shared: true,
@@ -468,7 +544,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "uroce/1/cm/(106|111|x)/[0-9]{1,6}/(any|any4|[0-9.:%a-f]{1,12})/c?[sx]/[0-9a-f]{23,25}") {
+        fn any_text_is_read_or_refused(text in "uroce/1/cm/(106|111|x)/[0-9]{1,6}/(any|any4|[0-9.:%a-f]{1,12})/(c?[sx]|l)/[0-9a-f]{23,25}") {
             if let Some(named) = Named::parse(&text) {
                 prop_assert_eq!(named.to_string(), text);
             }

@@ -3,13 +3,13 @@
 use super::address::Route;
 use super::claims::Bound;
 use super::id::{ACK_DELAY, Id, Q_KEY, Stage, ack_timeout};
-use super::state::{State, milliseconds};
+use super::state::{Discarded, State, milliseconds};
 use crate::device::{PKEY, gid_of};
 use kit::abi::*;
 use kit::cm::{Ece, Param};
 use kit::errno::{Errno, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use uroce_cm::agent::{self, Agent, Answer};
+use uroce_cm::agent::{self, Agent, Answer, Owner};
 use uroce_cm::ip::{HEADER, Header, PortSpace, service_id};
 use uroce_cm::times::Times;
 use uroce_cm::wire::{Rep, Req, SidrReq};
@@ -145,30 +145,49 @@ impl State {
             MOST
         };
         let backlog = usize::try_from(backlog).unwrap_or(0);
-        self.with_agent(&node, |agent| agent.listen(u64::from(number), backlog));
+        let number = u64::from(number);
+        self.with_agent(&node, |agent| agent.listen(number, backlog, milliseconds()));
         Ok(())
     }
 
-    /// The listener of a port for an address.
-    pub fn listener(
+    /// The owner of a port for an address in this process: the listener, or else an id that may
+    /// listen later.
+    pub fn owner(
         &self,
         space: PortSpace,
         port: u16,
         address: IpAddr,
         interface: u32,
-    ) -> Option<u64> {
+    ) -> Option<Owner> {
         let covers = |id: &Id| {
             let Some(claim) = &id.claim else {
                 return false;
             };
             let bound: Bound = claim.port().bound;
-            id.stage == Stage::Listening
-                && (id.space, claim.port().port) == (space, port)
-                && bound.covers(address, interface)
+            (id.space, claim.port().port) == (space, port) && bound.covers(address, interface)
         };
-        let mut ids = self.ids.iter();
-        let (number, _) = ids.find(|(_, id)| covers(id))?;
-        Some(u64::from(*number))
+        let mut bound = None;
+        for (number, id) in &self.ids {
+            if id.stage == Stage::Listening && covers(id) {
+                return Some(Owner::Listens((*number).into()));
+            }
+            if bound.is_none() && id.may_listen() && covers(id) {
+                bound = Some(Owner::Bound((*number).into()));
+            }
+        }
+        bound
+    }
+
+    /// An id does not listen at its port any more, or will not: requests that wait are refused.
+    pub fn unlisten(&mut self, number: u32) {
+        let Some(id) = self.ids.get(&number).filter(|id| id.claim.is_some()) else {
+            return;
+        };
+        if let Some(node) = id.node.clone() {
+            let owner = u64::from(number);
+            self.with_agent(&node, |agent| agent.unlisten(owner, milliseconds()));
+            self.discarded.push(Discarded::Node(node));
+        }
     }
 
     /// # Errors

@@ -14,6 +14,8 @@ pub struct Deferred {
     traffic_class: u8,
     pub since: u64,
     pub due: u64,
+    /// It waits for its port to be claimed again.
+    pub lingers: bool,
 }
 
 impl Deferred {
@@ -28,6 +30,7 @@ impl Deferred {
             traffic_class: packet.traffic_class,
             since,
             due,
+            lingers: false,
         }
     }
 

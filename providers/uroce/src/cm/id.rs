@@ -139,6 +139,12 @@ impl Id {
         fits.then_some(()).ok_or(Errno::INVAL)
     }
 
+    /// Whether it may listen at its port, and does not yet: it is bound by the program, and does
+    /// not connect. A port that an id connects from is none that a program wants to be found at.
+    pub fn may_listen(&self) -> bool {
+        self.stage == Stage::Bound && self.claim.is_some() && self.destination.is_none()
+    }
+
     /// # Errors
     /// EINVAL without a device.
     pub fn device(&self) -> Result<&Arc<Port>> {

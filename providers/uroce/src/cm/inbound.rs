@@ -10,8 +10,9 @@ use crate::clock;
 use kit::errno::Errno;
 use kit::sys::datagram::Received;
 use std::collections::VecDeque;
-use uroce_cm::agent::INDEX_BITS;
-use uroce_cm::ip;
+use std::time::Duration;
+use uroce_cm::agent::{INDEX_BITS, Owner};
+use uroce_cm::ip::{self, PortSpace};
 use uroce_cm::wire::{Mad, Message};
 
 /// How long a process is waited for that has no room for a message.
@@ -20,16 +21,23 @@ const PATIENCE: u64 = 1_000_000_000;
 const AGAIN: u64 = 1_000_000;
 /// Messages that wait at most.
 const MOST: usize = 1024;
+/// Requests among them that wait for a port to be claimed again, how long, and how often the port
+/// is looked at.
+const MOST_LINGERING: usize = 128;
+const LINGERING: u64 = 2_000_000_000;
+const LOOK: u64 = 5_000_000;
 
 /// The receiver of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum For {
-    /// This process, and this listener, if it is a request and there is one.
-    Us(Option<u64>),
+    /// This process, and the owner of its port, if it is a request and there is one.
+    Us(Option<Owner>),
     /// The processes of these slots.
     Others(Vec<u16>),
     /// That is not known yet: to be asked again after that many nanoseconds.
     Later(u64),
+    /// None yet, because the listener was closed a moment ago: the same.
+    Lingers(u64),
 }
 
 /// The id by which the receiver of a message knows its connection; 0 if the sender does not know
@@ -47,6 +55,19 @@ fn receivers_id(message: &Message) -> Option<u32> {
     }
 }
 
+/// The port that a request is for; `None` for other messages and services.
+fn port_of(message: &Message) -> Option<(PortSpace, u16)> {
+    match message {
+        Message::Req(req) => ip::port_of(req.service_id),
+        Message::SidrReq(req) => ip::port_of(req.service_id),
+        _ => None,
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(PATIENCE)
+}
+
 /// The slot in a communication id.
 pub(super) fn slot_of(comm_id: u32) -> u16 {
     u16::try_from(comm_id >> INDEX_BITS).unwrap_or(0)
@@ -62,8 +83,12 @@ impl Cm {
         self.with(|state| {
             let now = clock::now().nanos();
             if handed_on {
-                let to = state.listener_of(&mad.message, packet);
-                state.take_in(network, packet, &mad, to);
+                let to = state.owner_of(&mad.message, packet);
+                if to.is_none() && state.lingers_here(&mad.message, packet) {
+                    state.wait_for_owner(network, packet, &mad, now, LOOK);
+                } else {
+                    state.take_in(network, packet, &mad, to);
+                }
             } else {
                 state.deliver(network, packet, &mad, now);
             }
@@ -76,8 +101,9 @@ impl State {
     fn deliver(&mut self, network: &dyn Network, packet: &Received<'_>, mad: &Mad, since: u64) {
         let now = clock::now().nanos();
         match self.recipient(network.slot(), &mad.message, packet) {
-            For::Us(listener) => self.take_in(network, packet, mad, listener),
+            For::Us(owner) => self.take_in(network, packet, mad, owner),
             For::Later(nanos) => self.defer(packet, since, now.saturating_add(nanos)),
+            For::Lingers(nanos) => self.wait_for_owner(network, packet, mad, since, nanos),
             For::Others(slots) => {
                 for slot in slots {
                     match network.hand_on(slot, packet) {
@@ -102,6 +128,26 @@ impl State {
         }
     }
 
+    /// Has a request wait for a port that was given up a moment ago.
+    fn wait_for_owner(
+        &mut self,
+        network: &dyn Network,
+        packet: &Received<'_>,
+        mad: &Mad,
+        since: u64,
+        nanos: u64,
+    ) {
+        let due = clock::now().nanos().saturating_add(nanos);
+        let waiting = self.deferred.iter().filter(|deferred| deferred.lingers);
+        if due.saturating_sub(since) > LINGERING || waiting.count() >= MOST_LINGERING {
+            self.take_in(network, packet, mad, None);
+            return;
+        }
+        let mut deferred = Deferred::new(packet, since, due);
+        deferred.lingers = true;
+        self.deferred.push_back(deferred);
+    }
+
     /// Delivers messages that have waited.
     pub fn retry(&mut self, network: &dyn Network) {
         let now = clock::now().nanos();
@@ -117,15 +163,10 @@ impl State {
         }
     }
 
-    /// The listener of this process that a request is for.
-    fn listener_of(&self, message: &Message, packet: &Received<'_>) -> Option<u64> {
-        let service = match message {
-            Message::Req(req) => req.service_id,
-            Message::SidrReq(req) => req.service_id,
-            _ => return None,
-        };
-        let (space, port) = ip::port_of(service)?;
-        self.listener(space, port, packet.destination, packet.interface)
+    /// The id of this process that has the port that a request is for.
+    fn owner_of(&self, message: &Message, packet: &Received<'_>) -> Option<Owner> {
+        let (space, port) = port_of(message)?;
+        self.owner(space, port, packet.destination, packet.interface)
     }
 
     fn recipient(&mut self, own: u16, message: &Message, packet: &Received<'_>) -> For {
@@ -149,21 +190,34 @@ impl State {
             }
             None => {}
         }
-        let listener = self.listener_of(message, packet);
-        let service = match message {
-            Message::Req(req) => req.service_id,
-            Message::SidrReq(req) => req.service_id,
-            _ => return For::Us(None),
+        let owner = self.owner_of(message, packet);
+        if matches!(owner, Some(Owner::Listens(_))) {
+            return For::Us(owner);
+        }
+        let Some((space, port)) = port_of(message) else {
+            return For::Us(None);
         };
-        let Some((space, port)) = ip::port_of(service).filter(|_| listener.is_none()) else {
-            return For::Us(listener);
-        };
+        // A port that is bound here and shared may be another process's, too.
         let (to, interface) = (packet.destination, packet.interface);
         match self.lookup.find(space, port, to, interface) {
             Found::At(slot) if slot != own => For::Others(vec![slot]),
+            Found::At(_) | Found::Unclaimed | Found::Lingers(_) if owner.is_some() => {
+                For::Us(owner)
+            }
+            // The list may be older than the end of the claim.
+            Found::At(_) | Found::Unclaimed if self.lingers_here(message, packet) => {
+                For::Lingers(LOOK)
+            }
             Found::At(_) | Found::Unclaimed => For::Us(None),
-            Found::Later(left) => For::Later(u64::try_from(left.as_nanos()).unwrap_or(PATIENCE)),
+            Found::Lingers(good) => For::Lingers(nanos(good).max(LOOK)),
+            Found::Later(left) => For::Later(nanos(left)),
         }
+    }
+
+    /// Whether a request is for a port that this process gave up a moment ago.
+    fn lingers_here(&self, message: &Message, packet: &Received<'_>) -> bool {
+        let (to, interface) = (packet.destination, packet.interface);
+        port_of(message).is_some_and(|(_, port)| self.lingering.has(port, to, interface))
     }
 
     /// Whether a message that does not name this side's connection is for one of this process.
@@ -180,11 +234,11 @@ impl State {
         network: &dyn Network,
         packet: &Received<'_>,
         mad: &Mad,
-        listener: Option<u64>,
+        owner: Option<Owner>,
     ) {
         let route = Route::back(packet);
         let agent = self.agent(network.slot());
-        agent.receive(route, mad, listener, milliseconds());
+        agent.receive(route, mad, owner, milliseconds());
         self.run(network);
     }
 }

@@ -15,6 +15,7 @@
 //! | `watches` | the end of peers on the same host |
 //! | `id`, `channel` | an id; an event channel |
 //! | `claims` | ports, among the processes of the user |
+//! | `lingering` | ports whose listener was closed a moment ago |
 //! | `shown` | ids for `uroce-stat` |
 //! | `address`, `mad` | socket addresses, routes and devices; datagrams in packets |
 //!
@@ -44,6 +45,7 @@ mod deferred;
 mod host;
 mod id;
 mod inbound;
+mod lingering;
 mod mad;
 mod report;
 mod shown;

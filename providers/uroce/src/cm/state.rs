@@ -5,7 +5,8 @@ use super::channel::{Channel, Waiting};
 use super::claims::Lookup;
 use super::deferred::Deferred;
 use super::host::{Host, Network};
-use super::id::Id;
+use super::id::{Id, Stage};
+use super::lingering::{self, Lingering};
 use crate::clock;
 use kit::cm::Record;
 use kit::errno::{Errno, Result};
@@ -53,6 +54,7 @@ pub(super) struct State {
     pub by_comm_id: HashMap<u32, u32>,
     pub lookup: Lookup,
     pub deferred: VecDeque<Deferred>,
+    pub lingering: Lingering,
     /// Watches of processes with connections to this one, by slot.
     pub watches: HashMap<u16, Box<dyn Any + Send>>,
     /// Slots of such processes that are not known yet, and when they are looked for again.
@@ -90,6 +92,7 @@ impl Cm {
                 by_comm_id: HashMap::new(),
                 lookup: Lookup::default(),
                 deferred: VecDeque::new(),
+                lingering: Lingering::default(),
                 watches: HashMap::new(),
                 unwatched: HashMap::new(),
                 discarded: Vec::new(),
@@ -154,6 +157,7 @@ impl Cm {
                 agent.on_time(milliseconds());
             }
             state.watch_again(network);
+            state.lingering.on_time(clock::now().nanos());
             state.run(network);
             state.retry(network);
             state.schedule(network);
@@ -170,6 +174,7 @@ impl Cm {
                 for comm_id in comm_ids {
                     agent.close(comm_id, now);
                 }
+                agent.refuse_held(now);
             }
             state.run(network);
         });
@@ -250,7 +255,9 @@ impl State {
         let agent = agent.map(|deadline| deadline.saturating_mul(MILLISECOND));
         let deferred = self.deferred.iter().map(|deferred| deferred.due).min();
         let unwatched = self.unwatched.values().min().copied();
-        if let Some(due) = agent.into_iter().chain(deferred).chain(unwatched).min() {
+        let others = deferred.into_iter().chain(unwatched);
+        let others = others.chain(self.lingering.due());
+        if let Some(due) = agent.into_iter().chain(others).min() {
             network.wake_at(due);
         }
     }
@@ -290,9 +297,33 @@ impl State {
         }
     }
 
+    /// The port of a listener that ends may linger. The connection that it lingers for keeps the
+    /// node, which ends it in time.
+    fn linger(&mut self, ended: &mut Id) {
+        self.lingering.keep_open(self.ids.values());
+        if ended.stage != Stage::Listening {
+            return;
+        }
+        let Some(claim) = ended.claim.take() else {
+            return;
+        };
+        if self
+            .ids
+            .values()
+            .any(|id| lingering::is_open_at(id, &claim))
+        {
+            self.lingering.add(claim, clock::now().nanos());
+            if let Some(node) = &ended.node {
+                self.schedule(node.network());
+            }
+        }
+    }
+
     /// Ends an id and its parts; returns how many of its events were delivered.
     pub fn end(&mut self, number: u32) -> Option<u32> {
+        self.unlisten(number);
         let mut id = self.ids.remove(&number)?;
+        self.linger(&mut id);
         if let Some(channel) = self.channels.get_mut(&id.channel) {
             let unread = channel.take(|event| event.counts_for == number);
             // Unread requests are rejected.
@@ -304,15 +335,9 @@ impl State {
             self.joins.remove(join);
         }
         if let Some(node) = id.node.take() {
-            let (comm_id, listens) = (id.comm_id, id.stage == super::id::Stage::Listening);
-            self.with_agent(&node, |agent| {
-                if let Some(comm_id) = comm_id {
-                    agent.close(comm_id, milliseconds());
-                }
-                if listens {
-                    agent.unlisten(u64::from(number));
-                }
-            });
+            if let Some(comm_id) = id.comm_id {
+                self.with_agent(&node, |agent| agent.close(comm_id, milliseconds()));
+            }
             self.discarded.push(Discarded::Node(node));
         }
         if let Some(comm_id) = id.comm_id {

@@ -6,6 +6,15 @@ use crate::wire::{Mad, Rej, Rep, Req, SidrRep, SidrReq};
 /// Names a connection or a resolution: its communication id.
 pub type Id = u32;
 
+/// The owner of the port that a request is for, by the host's number of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// It listens.
+    Listens(u64),
+    /// It does not listen yet, and may do so: the request waits for that.
+    Bound(u64),
+}
+
 /// Parameters of an active side. The agent fills in communication ids and times.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {

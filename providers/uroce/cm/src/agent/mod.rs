@@ -7,6 +7,7 @@
 //! | `connection` | one connection: its states, and the effect of each message |
 //! | `resolution` | service id resolution for datagrams (SIDR), of both sides |
 //! | `table` | connections by the ids in messages |
+//! | `held` | requests for ports that do not listen yet |
 //!
 //! *In*: calls of programs, messages with the address that they came from, time in milliseconds.
 //! *Out*: [`Output`]s until [`Agent::poll`] returns `None`, and [`Agent::deadline`]. `P` is the
@@ -14,10 +15,12 @@
 //!
 //! Messages are hostile. A connection is found by both communication ids, of which one is this
 //! side's, and by the way that the message came. State is made for one REQ or SIDR REQ at a time,
-//! no more than the listener's backlog allows, and nothing else makes any.
+//! no more than the listener's backlog allows, or as may wait for a port to listen, and nothing
+//! else makes any.
 
 mod connection;
 mod event;
+mod held;
 mod resolution;
 mod table;
 #[cfg(test)]
@@ -36,7 +39,8 @@ use crate::{
 use connection::Connection;
 pub use connection::{State, WrongState};
 use event::Effects;
-pub use event::{Event, Id, Reject, Reply, Request};
+pub use event::{Event, Id, Owner, Reject, Reply, Request};
+use held::Held;
 pub use resolution::Answer;
 use resolution::{Answering, Asking};
 use table::{Entry, Role, Table};
@@ -98,6 +102,7 @@ pub struct Agent<P> {
     last: u32,
     table: Table<P>,
     listeners: BTreeMap<u64, Listener>,
+    held: Held<P>,
     outputs: VecDeque<Output<P>>,
 }
 
@@ -111,6 +116,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             last: (1 << INDEX_BITS) - 1,
             table: Table::default(),
             listeners: BTreeMap::new(),
+            held: Held::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -123,7 +129,8 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     /// When [`Agent::on_time`] is to be called, in milliseconds.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        self.table.deadline()
+        let deadlines = [self.table.deadline(), self.held.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// How many connections and resolutions there are.
@@ -147,10 +154,10 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         }
     }
 
-    /// Takes requests for a listener, that many at a time until the program has seen them. The host
-    /// has a number for each listener. Returns whether there was none of that number; if so,
-    /// nothing has changed.
-    pub fn listen(&mut self, listener: u64, backlog: usize) -> bool {
+    /// Takes requests for a listener, that many at a time until the program has seen them, and
+    /// those that came while its port was only bound. The host has a number for each listener.
+    /// Returns whether there was none of that number; if there was, nothing has changed.
+    pub fn listen(&mut self, listener: u64, backlog: usize, now: u64) -> bool {
         if self.listeners.contains_key(&listener) {
             return false;
         }
@@ -159,12 +166,27 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             pending: 0,
         };
         self.listeners.insert(listener, entry);
+        for (from, mad) in self.held.take(listener) {
+            self.receive(from, &mad, Some(Owner::Listens(listener)), now);
+        }
         true
     }
 
-    /// Takes no more requests for a listener. Those that wait stay the program's.
-    pub fn unlisten(&mut self, listener: u64) {
-        self.listeners.remove(&listener);
+    /// Takes no more requests for a listener, or for an owner of a port that does not listen. Those
+    /// that the program has been sent stay the program's; those that wait for the owner to listen
+    /// are refused.
+    pub fn unlisten(&mut self, owner: u64, now: u64) {
+        self.listeners.remove(&owner);
+        for (from, mad) in self.held.take(owner) {
+            self.receive(from, &mad, None, now);
+        }
+    }
+
+    /// Refuses all requests that wait for a port to listen.
+    pub fn refuse_held(&mut self, now: u64) {
+        for (from, mad) in self.held.take_all() {
+            self.receive(from, &mad, None, now);
+        }
     }
 
     /// The program has seen a request, which has no place in the listener's backlog any more.
@@ -206,8 +228,8 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     pub fn is_rejected_by(&self, rej: &Rej) -> bool {
         let guid = rej.additional_information.first_chunk();
         let guid = guid.map(|guid| u64::from_be_bytes(*guid));
-        guid.and_then(|guid| self.table.by_peer((guid, rej.local_comm_id)))
-            .is_some()
+        let peer = guid.map(|guid| (guid, rej.local_comm_id));
+        peer.is_some_and(|peer| self.table.by_peer(peer).is_some() || self.held.has(peer))
     }
 
     /// An id that is free; `None` if all are in use.
@@ -384,11 +406,11 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         self.outputs.extend(events);
     }
 
-    /// Processes a message. For a request, the host names its listener, if there is one.
-    pub fn receive(&mut self, from: P, mad: &Mad, listener: Option<u64>, now: u64) {
+    /// Processes a message. For a request, the host names the owner of its port, if there is one.
+    pub fn receive(&mut self, from: P, mad: &Mad, owner: Option<Owner>, now: u64) {
         match &mad.message {
-            Message::Req(req) => self.on_req(from, mad, req, listener, now),
-            Message::SidrReq(req) => self.on_sidr_req(from, mad, req, listener),
+            Message::Req(req) => self.on_req(from, mad, req, owner, now),
+            Message::SidrReq(req) => self.on_sidr_req(from, mad, req, owner, now),
             Message::SidrRep(rep) => self.on_sidr_rep(from, rep, mad.modifier),
             Message::Rep(rep) => self.on_rep(from, mad, rep, now),
             Message::Rej(rej) => self.on_rej(from, mad, rej, now),
@@ -485,16 +507,22 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             .map(|guid| u64::from_be_bytes(*guid));
         if rej.reason == GAVE_UP
             && rej.additional_information_length >= 8
-            && let Some(own) = guid.and_then(|guid| self.table.by_peer((guid, rej.local_comm_id)))
+            && let Some(guid) = guid
         {
-            self.on_known(from, mad, (own, rej.local_comm_id), now);
-            return;
+            let peer = (guid, rej.local_comm_id);
+            if let Some(own) = self.table.by_peer(peer) {
+                self.on_known(from, mad, (own, rej.local_comm_id), now);
+                return;
+            }
+            if self.held.revoke(from, peer) {
+                return;
+            }
         }
         // The sender of a REJ to a REQ may have no id.
         self.on_answer(from, mad, ids, now);
     }
 
-    fn on_req(&mut self, from: P, mad: &Mad, req: &Req, listener: Option<u64>, now: u64) {
+    fn on_req(&mut self, from: P, mad: &Mad, req: &Req, owner: Option<Owner>, now: u64) {
         let peer = (req.local_ca_guid, req.local_comm_id);
         if let Some(id) = self.table.by_peer(peer) {
             match self.state(id) {
@@ -527,7 +555,11 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             );
             return;
         }
-        let Some((number, listener)) = self.listener(listener) else {
+        if let Some(Owner::Bound(owner)) = owner {
+            self.held.add(owner, from, mad, now);
+            return;
+        }
+        let Some((number, listener)) = self.listener(owner) else {
             self.send_rej(
                 from,
                 mad.transaction,
@@ -595,17 +627,23 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
         self.outputs.push_back(Output::Send { to, mad });
     }
 
-    fn listener(&self, number: Option<u64>) -> Option<(u64, &Listener)> {
-        let number = number?;
+    fn listener(&self, owner: Option<Owner>) -> Option<(u64, &Listener)> {
+        let Some(Owner::Listens(number)) = owner else {
+            return None;
+        };
         Some((number, self.listeners.get(&number)?))
     }
 
-    fn on_sidr_req(&mut self, from: P, mad: &Mad, req: &SidrReq, listener: Option<u64>) {
+    fn on_sidr_req(&mut self, from: P, mad: &Mad, req: &SidrReq, owner: Option<Owner>, now: u64) {
         if self.table.by_request((from, req.request_id)).is_some() {
             // Being answered.
             return;
         }
-        let Some((number, listener)) = self.listener(listener) else {
+        if let Some(Owner::Bound(owner)) = owner {
+            self.held.add(owner, from, mad, now);
+            return;
+        }
+        let Some((number, listener)) = self.listener(owner) else {
             let rep = SidrRep {
                 request_id: req.request_id,
                 status: reason::SIDR_UNSUPPORTED,
@@ -648,6 +686,9 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
 
     /// Executes the timers that are due.
     pub fn on_time(&mut self, now: u64) {
+        while let Some((from, mad)) = self.held.due(now) {
+            self.receive(from, &mad, None, now);
+        }
         while let Some(id) = self.table.due(now) {
             let asking = self.table.change(id, |entry| match &mut entry.role {
                 Role::Asking(asking) => {

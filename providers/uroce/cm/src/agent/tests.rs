@@ -2,6 +2,8 @@
 //! either side.
 #![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
+mod waiting;
+
 use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
@@ -56,6 +58,8 @@ struct World {
     sent: u64,
     weather: Weather,
     random: Random,
+    /// The service's port is bound at agent 1, and does not listen.
+    is_bound: bool,
     events: [Vec<(Id, Event)>; 2],
     names: Vec<&'static str>,
 }
@@ -76,6 +80,7 @@ impl World {
             sent: 0,
             weather,
             random: Random(seed),
+            is_bound: false,
             events: [Vec::new(), Vec::new()],
             names: Vec::new(),
         }
@@ -130,8 +135,12 @@ impl World {
         let now = self.now;
         if message == Some(next) {
             let (_, (from, to, mad)) = self.flying.pop_first().unwrap();
+            let owner = match owner(&mad) {
+                Some(Owner::Listens(service)) if self.is_bound => Some(Owner::Bound(service)),
+                owner => owner,
+            };
             if let Some(agent) = &mut self.agents[to] {
-                agent.receive(from, &mad, listener(&mad), now);
+                agent.receive(from, &mad, owner, now);
             }
         }
         for agent in self.agents.iter_mut().flatten() {
@@ -152,6 +161,22 @@ impl World {
 
     fn last(&self, number: usize) -> Event {
         self.events[number].last().unwrap().1
+    }
+
+    /// The port that was bound listens.
+    fn listens(&mut self) {
+        self.is_bound = false;
+        let now = self.now;
+        assert!(self.agent(1).listen(SERVICE, 4, now));
+        self.take();
+    }
+
+    /// The reason of the REJ that was the last event of agent 0.
+    fn refused(&self) -> u16 {
+        let Event::Rejected { reject } = self.last(0) else {
+            panic!("{:?}", self.last(0));
+        };
+        reject.reason
     }
 
     fn requested(&self) -> Id {
@@ -178,10 +203,10 @@ fn request(qpn: u32) -> Request {
 }
 
 /// The host's choice: requests are for the listener of their service.
-fn listener(mad: &Mad) -> Option<u64> {
+fn owner(mad: &Mad) -> Option<Owner> {
     match &mad.message {
-        Message::Req(req) => Some(req.service_id),
-        Message::SidrReq(req) => Some(req.service_id),
+        Message::Req(req) => Some(Owner::Listens(req.service_id)),
+        Message::SidrReq(req) => Some(Owner::Listens(req.service_id)),
         _ => None,
     }
 }
@@ -208,7 +233,7 @@ fn refusal() -> Reject {
 /// Two agents with a connection: the ids of both sides.
 fn connected() -> (World, Id, Id) {
     let mut world = World::new(1, CLEAR);
-    assert!(world.agent(1).listen(SERVICE, 4));
+    assert!(world.agent(1).listen(SERVICE, 4, 0));
     let active = world.connect(20);
     while world.step() && world.events[1].is_empty() {}
     let passive = world.requested();
@@ -277,7 +302,7 @@ fn a_request_to_no_agent_is_unreachable() {
 #[test]
 fn either_side_refuses() {
     let mut world = World::new(1, CLEAR);
-    world.agent(1).listen(SERVICE, 4);
+    world.agent(1).listen(SERVICE, 4, 0);
     world.connect(20);
     while world.step() && world.events[1].is_empty() {}
     let passive = world.requested();
@@ -294,7 +319,7 @@ fn either_side_refuses() {
 #[test]
 fn a_slow_program_is_waited_for() {
     let mut world = World::new(1, CLEAR);
-    world.agent(1).listen(SERVICE, 4);
+    world.agent(1).listen(SERVICE, 4, 0);
     let active = world.connect(20);
     // The request is repeated once; the answer to that is an MRA, which is waited for much longer.
     while world.agent(0).state(active) != Some(State::MraReqReceived) && world.step() {}
@@ -311,7 +336,7 @@ fn a_slow_program_is_waited_for() {
 #[test]
 fn a_full_backlog_takes_no_more_until_one_is_answered() {
     let mut world = World::new(1, CLEAR);
-    world.agent(1).listen(SERVICE, 1);
+    world.agent(1).listen(SERVICE, 1, 0);
     world.connect(20);
     world.connect(21);
     for _ in 0..4 {
@@ -356,7 +381,7 @@ fn a_claim_of_a_queue_pair_by_a_stranger_ends_nothing() {
         panic!("nothing was sent");
     };
     let now = world.now;
-    world.agent(1).receive(7, &mad, listener(&mad), now);
+    world.agent(1).receive(7, &mad, owner(&mad), now);
     assert_eq!(world.agent(1).state(passive), Some(State::Established));
     let Some(Output::Send { to: 7, mad }) = world.agent(1).poll() else {
         panic!("the stranger got no answer");
@@ -382,7 +407,7 @@ fn a_claim_of_a_queue_pair_by_a_stranger_ends_nothing() {
             modifier: 0,
             message,
         };
-        world.agent(1).receive(7, &mad, listener(&mad), now);
+        world.agent(1).receive(7, &mad, owner(&mad), now);
         assert_eq!(world.agent(1).state(passive), Some(State::Established));
     }
 }
@@ -403,7 +428,7 @@ fn closing_sends_the_message_that_the_peer_needs() {
     assert!(world.agent(0).is_empty() && world.agent(1).is_empty());
 
     let mut world = World::new(1, CLEAR);
-    world.agent(1).listen(SERVICE, 4);
+    world.agent(1).listen(SERVICE, 4, 0);
     let active = world.connect(20);
     while world.step() && world.events[1].is_empty() {}
     let now = world.now;
@@ -430,7 +455,7 @@ fn a_release_of_an_unknown_connection_is_answered() {
         modifier: 0,
         message: dreq.into(),
     };
-    agent.receive(2, &mad, listener(&mad), 0);
+    agent.receive(2, &mad, owner(&mad), 0);
     let Some(Output::Send { to: 2, mad }) = agent.poll() else {
         panic!("no answer");
     };
@@ -448,7 +473,7 @@ fn a_release_of_an_unknown_connection_is_answered() {
         Rep::default().into(),
     ] {
         let mad = Mad { message, ..mad };
-        agent.receive(2, &mad, listener(&mad), 0);
+        agent.receive(2, &mad, owner(&mad), 0);
     }
     assert_eq!(agent.poll(), None);
     assert!(agent.is_empty() && agent.deadline().is_none());
@@ -457,7 +482,7 @@ fn a_release_of_an_unknown_connection_is_answered() {
 #[test]
 fn a_request_that_was_seen_makes_room_for_another() {
     let mut world = World::new(1, CLEAR);
-    world.agent(1).listen(SERVICE, 1);
+    world.agent(1).listen(SERVICE, 1, 0);
     world.connect(20);
     while world.step() && world.events[1].is_empty() {}
     let first = world.requested();
@@ -512,9 +537,11 @@ fn datagram_services_are_resolved() {
     };
     assert_eq!(reply.status, 1);
 
-    world.agent(1).listen(SERVICE, 4);
+    // One that comes too early waits.
+    world.is_bound = true;
     let asked = resolve(&mut world);
-    while world.step() && world.events[1].is_empty() {}
+    assert!(world.step() && world.events[1].is_empty());
+    world.listens();
     let (id, _) = world.events[1][0];
     let answer = Answer {
         status: 0,
@@ -546,7 +573,7 @@ fn datagram_services_are_resolved() {
 #[test]
 fn a_request_without_a_free_id_takes_no_place_of_the_backlog() {
     let mut agent = Agent::<usize>::new(SETTINGS);
-    assert!(agent.listen(SERVICE, 1));
+    assert!(agent.listen(SERVICE, 1, 0));
     let mut asker = Agent::<usize>::new(Settings {
         slot: 2,
         ..SETTINGS
@@ -571,11 +598,11 @@ fn a_request_without_a_free_id_takes_no_place_of_the_backlog() {
     // Id 0 is invalid, so this leaves no id at all.
     agent.last = 0;
     agent.settings.slot = 0;
-    agent.receive(0, &req(), Some(SERVICE), 0);
-    agent.receive(0, &sidr, Some(SERVICE), 0);
+    agent.receive(0, &req(), Some(Owner::Listens(SERVICE)), 0);
+    agent.receive(0, &sidr, Some(Owner::Listens(SERVICE)), 0);
     assert!(agent.poll().is_none());
     agent.last = 3;
-    agent.receive(0, &req(), Some(SERVICE), 0);
+    agent.receive(0, &req(), Some(Owner::Listens(SERVICE)), 0);
     assert!(matches!(
         agent.poll(),
         Some(Output::Report {
@@ -588,7 +615,7 @@ fn a_request_without_a_free_id_takes_no_place_of_the_backlog() {
 #[test]
 fn a_flood_of_requests_takes_no_more_than_the_backlog() {
     let mut agent = Agent::<usize>::new(SETTINGS);
-    agent.listen(SERVICE, 8);
+    agent.listen(SERVICE, 8, 0);
     for number in 0..1000 {
         let mut message = request(number).message;
         message.local_comm_id = number + 1;
@@ -598,7 +625,7 @@ fn a_flood_of_requests_takes_no_more_than_the_backlog() {
             modifier: 0,
             message: message.into(),
         };
-        agent.receive(usize::try_from(number).unwrap(), &mad, listener(&mad), 0);
+        agent.receive(usize::try_from(number).unwrap(), &mad, owner(&mad), 0);
     }
     assert_eq!(agent.len(), 8);
     assert!(agent.deadline().is_none());
@@ -644,14 +671,17 @@ proptest! {
     #[test]
     fn every_connection_comes_to_an_end(
         seed: u64, lost in 0_u64..50, doubled in 0_u64..30, delay in 1_u64..6000,
-        accepts: bool, connections in 1_u32..6
+        accepts: bool, connections in 1_u32..6, listens_after in 0_u64..9000
     ) {
         let mut world = World::new(seed, Weather { lost, doubled, delay });
-        world.agent(1).listen(SERVICE, 3);
+        world.is_bound = true;
         let ids: Vec<_> = (0..connections).map(|number| world.connect(20 + number)).collect();
         let programs = [Program { accepts, ends: true }, Program { accepts, ends: false }];
         let mut seen = [0; 2];
         for _ in 0..20_000 {
+            if world.is_bound && world.now >= listens_after {
+                world.listens();
+            }
             let goes_on = world.step();
             for number in 0..2 {
                 react(&mut world, number, programs[number], &mut seen[number]);
@@ -696,7 +726,7 @@ proptest! {
             let mad = Mad::parse(&bytes).unwrap();
             let now = world.now + 1;
             world.now = now;
-            world.agent(1).receive(from, &mad, listener(&mad), now);
+            world.agent(1).receive(from, &mad, owner(&mad), now);
             world.agent(1).on_time(now);
         }
         prop_assert!(world.agent(1).len() <= before + 4);
