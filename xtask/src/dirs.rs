@@ -59,7 +59,7 @@ impl Dirs {
         Ok(dirs)
     }
 
-    /// The same where cargo puts what it builds for a target of rustc (`cargo build --target`).
+    /// The same for a target of rustc (`cargo build --target`).
     ///
     /// # Errors
     /// It is no target's name; nothing was built for it.
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_built_for_a_target_is_apart() {
+    fn builds_for_a_target_are_apart() {
         let room = tempfile::tempdir().unwrap();
         let target = room.path().join("target");
         let dirs = Dirs {

@@ -1,6 +1,6 @@
 //! `cargo xtask install`: installs the built libraries, their headers and pkg-config files, the
-//! programs and the manual pages. Nothing is built or fetched here. `--target` installs what was
-//! built for another target of rustc.
+//! programs and the manual pages. Nothing is built or fetched here. `--target` installs the build
+//! for another target of rustc.
 //!
 //! `layout` decides names and places, `tree` writes. A library's file is
 //! `libibverbs.so.1.N.RELEASE`: N is the highest node IBVERBS_1.N of `libibverbs.map`, RELEASE the
