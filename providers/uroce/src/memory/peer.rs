@@ -157,6 +157,28 @@ impl Using<'_> {
         })
     }
 
+    /// Whether a payload may be written, and be collected with others to be written later: only
+    /// where a write that is permitted cannot fail.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be written.
+    pub fn combines_writes(
+        &self,
+        who: Peer,
+        rkey: u32,
+        address: u64,
+        data: &[u8],
+    ) -> Result<bool, Fault> {
+        let length = size(data)?;
+        if length == 0 {
+            return Ok(false);
+        }
+        self.keys.with(rkey, |entry| {
+            entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
+            Ok(entry.space.ignores_missing_pages())
+        })
+    }
+
     /// RDMA read.
     ///
     /// # Errors

@@ -133,6 +133,11 @@ impl Space {
         }
     }
 
+    /// Whether a write for missing pages is no error.
+    pub(super) fn ignores_missing_pages(&self) -> bool {
+        matches!(self, Self::Pinned(_))
+    }
+
     /// Changes the word at `offset`; returns the previous value.
     pub(super) fn change(
         &self,

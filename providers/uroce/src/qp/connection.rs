@@ -37,6 +37,7 @@ use super::host::Surroundings;
 use super::resources::Resources;
 use super::route::Route;
 use super::stall::{Patience, Stall};
+use super::write_combining::WriteCombining;
 use crate::carrier::udp::Path;
 use crate::carrier::{Sender, Via, qpn, shm};
 use crate::memory::{AccessMode, PdId, Peer};
@@ -182,6 +183,7 @@ impl Connection {
             counting: &self.counting,
             domain: self.domain,
             mode: AccessMode::Faultable,
+            writes: None,
             now,
         };
         (&mut self.engine, host)
@@ -475,6 +477,28 @@ impl Connection {
         let (engine, mut host) = self.split(qp, now);
         host.mode = mode;
         engine.receive(now, &arrival, &mut host);
+    }
+
+    /// The engine takes in packets that came together, those of the peer's, of a connection. Their
+    /// writes are combined.
+    pub fn receive_combined(&mut self, qp: &Resources, now: Time, incoming: &[Incoming<'_>]) {
+        let mut from_peer = Vec::with_capacity(incoming.len());
+        for one in incoming {
+            if self.is_from_peer(qp, one) {
+                self.route.received(one);
+                from_peer.push(&one.packet);
+            }
+        }
+        let (engine, mut host) = self.split(qp, now);
+        host.writes = Some(WriteCombining::default());
+        for packet in from_peer {
+            let grh = None;
+            engine.receive(now, &Arrival { packet, grh }, &mut host);
+        }
+        host.flush_writes();
+        if host.writes.take().is_some_and(|writes| writes.has_failed()) {
+            engine.fatal(&mut host);
+        }
     }
 
     /// A packet has come from the peer: replies take the link from the first request on that came

@@ -12,6 +12,7 @@ use crate::carrier::{Sender, shm};
 use crate::memory::AccessMode;
 use crate::node::{Account, Caller, Endpoint, Incoming, Messages};
 use std::sync::Arc;
+use uroce_engine::qp::Service;
 use uroce_engine::timer::Time;
 
 impl Endpoint for QpState {
@@ -33,6 +34,20 @@ impl Endpoint for QpState {
         if let Some(target) = &locked.target {
             target.record_received(connection, qp);
         }
+    }
+
+    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) {
+        let qp = &self.resources;
+        let connected = matches!(qp.service(), Service::Rc | Service::Uc);
+        if !connected || access_mode(qp, caller) == AccessMode::Direct {
+            for one in incoming {
+                self.receive(now, one, caller);
+            }
+            return;
+        }
+        let locked = &mut *self.locked.lock();
+        locked.connection.receive_combined(qp, now, incoming);
+        locked.after_protocol(qp, now);
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller) {

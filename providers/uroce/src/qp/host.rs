@@ -4,6 +4,7 @@
 use super::binds::Binds;
 use super::counting::Counting;
 use super::resources::Resources;
+use super::write_combining::WriteCombining;
 use crate::cq::Entry;
 use crate::memory::{AccessMode, PdId, Peer, Using};
 use crate::receive::{ReceiveQueue, Srq};
@@ -31,6 +32,8 @@ pub struct Surroundings<'a> {
     pub domain: PdId,
     /// How memory is accessed.
     pub mode: AccessMode,
+    /// Writes that are combined, if they are.
+    pub writes: Option<WriteCombining>,
 }
 
 impl Surroundings<'_> {
@@ -44,6 +47,36 @@ impl Surroundings<'_> {
     fn memory(&self) -> Using<'_> {
         self.qp.keys().using(self.mode)
     }
+
+    /// Writes the collected bytes: before anything that comes after them.
+    #[inline]
+    pub fn flush_writes(&mut self) {
+        if let Some(mut writes) = self.writes.take() {
+            writes
+                .flush(|rkey, address, data| self.memory().write(self.peer(), rkey, address, data));
+            self.writes = Some(writes);
+        }
+    }
+
+    /// Collects a payload, which may be written; `false` if it is to be written alone.
+    fn combine(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<bool, Fault> {
+        let Some(mut writes) = self.writes.take() else {
+            return Ok(false);
+        };
+        let combines = self
+            .memory()
+            .combines_writes(self.peer(), rkey, address, data);
+        if combines == Ok(true) {
+            writes.add((rkey, address), data, |rkey, address, data| {
+                self.memory().write(self.peer(), rkey, address, data)
+            });
+        }
+        self.writes = Some(writes);
+        if combines != Ok(true) {
+            self.flush_writes();
+        }
+        combines
+    }
 }
 
 impl Host for Surroundings<'_> {
@@ -52,6 +85,7 @@ impl Host for Surroundings<'_> {
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
+        self.flush_writes();
         self.memory().scatter(self.domain, sges, offset, data)
     }
 
@@ -60,29 +94,37 @@ impl Host for Surroundings<'_> {
     }
 
     fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+        if self.combine(rkey, address, data)? {
+            return Ok(());
+        }
         self.memory().write(self.peer(), rkey, address, data)
     }
 
     fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault> {
+        self.flush_writes();
         let peer = self.peer();
         self.memory().atomic_write(peer, rkey, address, data)
     }
 
     fn atomic(&mut self, rkey: u32, address: u64, operation: Atomic) -> Result<u64, Fault> {
+        self.flush_writes();
         let peer = self.peer();
         self.memory().atomic(peer, rkey, address, operation)
     }
 
     fn flush(&mut self, range: RemoteRange, placement: u8, selectivity: u8) -> Result<(), Fault> {
+        self.flush_writes();
         let peer = self.peer();
         self.qp.keys().flush(peer, range, placement, selectivity)
     }
 
     fn invalidate(&mut self, rkey: u32, remote: bool) -> Result<(), Fault> {
+        self.flush_writes();
         self.qp.keys().invalidate(self.peer(), rkey, remote)
     }
 
     fn bind(&mut self, what: u64) -> Result<(), Fault> {
+        self.flush_writes();
         let binding = self.binds.take(what).ok_or(Fault)?;
         self.qp.bind(&binding)
     }
@@ -110,12 +152,14 @@ impl Host for Surroundings<'_> {
     }
 
     fn complete(&mut self, completion: Completion) {
+        self.flush_writes();
         self.counting.count(&completion);
         let entry = Entry::new(completion, self.qp.number).at(self.now);
         self.qp.complete(entry);
     }
 
     fn event(&mut self, event: Event) {
+        self.flush_writes();
         self.qp.report(match event {
             Event::CommEst => IBV_EVENT_COMM_EST,
             Event::SqDrained => IBV_EVENT_SQ_DRAINED,

@@ -10,6 +10,7 @@
 //! | `fast_path` | `FastPath` | messages and one-sided operations without packets, within a host |
 //! | `xrc_target` | `XrcTarget`, `Sharing` | an XRC target that several processes share |
 //! | `host` | `Surroundings` | the engine's environment (`uroce_engine::host::Host`), during one call |
+//! | `write_combining` | `WriteCombining` | payloads of RDMA writes that are written together |
 //! | `attributes`, `requests` | | C's numbers and views as the engine's values; errors in them are EINVAL here |
 //! | `domain` | [`XrcDomain`], [`EventListener`] | a target's interface to its domain, which imports queue pairs |
 //! | `route`, `stall`, `binds`, `counting`, `multicast` | | values of the parts |
@@ -43,6 +44,7 @@ mod stall;
 mod state;
 #[cfg(test)]
 mod tests;
+mod write_combining;
 mod xrc_target;
 
 pub use domain::{EventListener, XrcDomain};

@@ -2,6 +2,7 @@
 
 use super::super::XrcDomain;
 use super::super::endpoint::access_mode;
+use super::super::write_combining::WriteCombining;
 use super::end::{End, HANG, pair};
 use crate::carrier::shm::{Few, GateSeen, Header};
 use crate::memory::AccessMode;
@@ -19,6 +20,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use uroce_engine::host::{Fault, Host};
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Rest, Service};
 use uroce_engine::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Transport, XrcEth};
@@ -415,4 +417,46 @@ fn memory_is_accessed_directly_by_threads_that_attend_to_the_queue_pair() {
         mode(Caller::Poller(own.wrapping_add(1))),
         AccessMode::Faultable
     );
+}
+
+/// Collected writes are there before anything that comes after them.
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn combined_writes_are_made_in_their_turn() {
+    if !there() {
+        return;
+    }
+    let end = End::new(Service::Rc);
+    let (keys, range) = (end.node.keys(), end.memory.memory());
+    let first = range.address() as u64;
+    let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    let pd = end.state.resources().pd();
+    let (mr, _) = keys.register(pd, range, first, access).expect("a region");
+    let bytes = || {
+        let mut bytes = [0; 24];
+        end.memory.memory().read(0, &mut bytes).expect("inside");
+        bytes
+    };
+    let locked = &mut *end.state.locked.lock();
+    let qp = end.state.resources();
+    let (_, mut host) = locked.connection.split(qp, clock::now());
+    host.writes = Some(WriteCombining::default());
+    let rkey = mr.key();
+    assert_eq!(host.write(rkey, first, &[1; 8]), Ok(()));
+    assert_eq!(host.write(rkey, first + 8, &[2; 4]), Ok(()));
+    assert_eq!(bytes(), [0; 24], "nothing is written yet");
+    let outside = first + range.length() as u64;
+    assert_eq!(host.write(rkey, outside, &[9; 4]), Err(Fault));
+    assert_eq!(bytes()[..12], [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]);
+    assert_eq!(host.write(rkey, first, &[4; 8]), Ok(()));
+    assert_eq!(host.atomic_write(rkey, first + 16, [5; 8]), Ok(()));
+    assert_eq!(bytes()[..8], [4; 8]);
+    assert_eq!(bytes()[16..], [5; 8]);
+    assert!(!host.writes.as_ref().is_some_and(WriteCombining::has_failed));
+    // The region ends between the check and the write.
+    assert_eq!(host.write(rkey, first, &[6; 8]), Ok(()));
+    keys.deregister(&mr).expect("deregistered");
+    host.flush_writes();
+    assert!(host.writes.as_ref().is_some_and(WriteCombining::has_failed));
+    assert_eq!(bytes()[..8], [4; 8]);
 }
