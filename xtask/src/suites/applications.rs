@@ -85,7 +85,8 @@ fn migration(name: &str, target: &Target, capability: &str) -> Case {
         .check(Check::Says("the same memory"))
 }
 
-fn qperf(target: &Target) -> Case {
+/// qperf's tests, connected by the connection manager.
+pub fn qperf(target: &Target) -> Case {
     let client = format!("qperf -cm 1 -t 1 {} {QPERF}", target.address);
     Case::pair("qperf", "qperf", Ready::Tcp(19765), &client)
         .server_stays()

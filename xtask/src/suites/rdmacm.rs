@@ -99,7 +99,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     let all: Vec<_> = ROWS.iter().map(|(name, ..)| *name).collect();
     let mut cases = named(target, &all, 22000);
     let mut ports = 22500..;
-    cases.push(multicast());
+    cases.push(multicast(target));
     cases.push(datagrams(ports.next().unwrap_or_default()));
     cases.push(copy(target, ports.next().unwrap_or_default()));
     cases
@@ -135,14 +135,11 @@ fn case(target: &Target, (name, server, client): &Row, port: u16) -> Case {
 }
 
 /// The receiver joins a group; the sender, joining too, sends to it.
-fn multicast() -> Case {
-    Case::pair(
-        "mckey",
-        "mckey -m 239.77.1.2 -b 10.9.0.1 -C 10",
-        // 239.77.1.2 in the byte order of a little-endian machine.
-        Ready::Multicast("02014DEF"),
-        "mckey -m 239.77.1.2 -b 10.9.0.1 -C 10 -s",
-    )
+pub fn multicast(target: &Target) -> Case {
+    let line = format!("mckey -m 239.77.1.2 -b {} -C 10", target.address);
+    // 239.77.1.2 in the byte order of a little-endian machine.
+    let ready = Ready::Multicast("02014DEF");
+    Case::pair("mckey", &line, ready, &format!("{line} -s"))
 }
 
 /// Datagram sockets of rdma-core's library find no route over RoCE; the client reports it.

@@ -1,11 +1,11 @@
-//! Programs that connect by librdmacm over uroce: those of rdmacm-utils, fio, libfabric, and, by
-//! librspreload, programs that know nothing of RDMA. Their librdmacm is this project's.
-//!
-//! Perftest with `-R` is left out: its server listens anew for its second connection, and a client
-//! that is quicker is rejected.
+//! Programs that connect by librdmacm over uroce: those of rdmacm-utils, perftest, qperf, fio, UCX,
+//! libfabric, and, by librspreload, programs that know nothing of RDMA. Their librdmacm is this
+//! project's.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Ready, Target, applications, rdmacm};
+use super::{
+    Case, Check, Ready, Target, applications, perftest, rdmacm, ucx, uroce_ways::IN_SYSFS,
+};
 
 /// The name of the suite.
 pub const NAME: &str = "rdmacm";
@@ -76,6 +76,29 @@ const SOCKETS: &[&str] = &[
     "calls",
 ];
 
+/// perftest connects twice, and its server listens anew in between. It has no unreliable
+/// connections there.
+const PERFTESTS: &[perftest::Row] = &[
+    ("send-lat-cm", "ib_send_lat", "-R", 2),
+    ("send-lat-cm-ud", "ib_send_lat", "-R -c UD", 2),
+    ("send-bw-cm", "ib_send_bw", "-R -s 4096", 4096),
+    ("write-lat-cm", "ib_write_lat", "-R", 2),
+    ("write-bw-cm", "ib_write_bw", "-R -s 4096", 4096),
+    (
+        "write-bw-cm-4-pairs",
+        "ib_write_bw",
+        "-R -q 4 -s 4096",
+        4096,
+    ),
+    ("read-lat-cm", "ib_read_lat", "-R", 2),
+    ("read-bw-cm", "ib_read_bw", "-R -s 4096", 4096),
+    ("atomic-lat-cm", "ib_atomic_lat", "-R", 8),
+    ("atomic-bw-cm", "ib_atomic_bw", "-R", 8),
+];
+
+/// UCX's demonstration of a server of reads and writes, which compares all bytes: name, options.
+const UCX: &[(&str, &str)] = &[("tags", ""), ("active-messages", "-A")];
+
 /// libfabric's endpoints that connect, and those on top of them: name, options of fi_pingpong.
 const ENDPOINTS: &[(&str, &str)] = &[
     ("msg-64", "-p verbs -e msg -S 64"),
@@ -90,7 +113,12 @@ pub fn cases(target: &Target) -> Vec<Case> {
     let mut cases = rdmacm::named(target, SAME, 22000);
     cases.extend(rdmacm::rows(target, ROWS.iter(), 22101));
     cases.push(rdmacm::copy(target, 22106));
-    cases.extend(applications::fio_cases(target, &["write", "read"], 22107));
+    cases.push(rdmacm::multicast(target));
+    cases.extend(perftest::rows(target, PERFTESTS, 22120));
+    cases.push(applications::qperf(target));
+    let verbs = ["write", "read", "send"];
+    cases.extend(applications::fio_cases(target, &verbs, 22107));
+    cases.extend(UCX.iter().zip(22140..).map(|row| ucx_demo(target, row)));
     cases.extend(DATAGRAMS.iter().zip(22150..).map(datagrams));
     cases.extend(SOCKETS.iter().zip(22160..).map(|row| sockets(target, row)));
     for hosts in ["one", "two"] {
@@ -98,6 +126,17 @@ pub fn cases(target: &Target) -> Vec<Case> {
     }
     cases.push(without_listener());
     cases
+}
+
+/// Its connections are the connection manager's.
+fn ucx_demo(target: &Target, ((name, options), port): (&(&str, &str), u16)) -> Case {
+    let program = format!("{IN_SYSFS} io_demo -q -p {port} {options}");
+    let client = format!("{program} -i 200 -w 16 -o read,write {}", target.address);
+    let case = Case::pair(format!("ucx-{name}"), &program, Ready::RdmaCm, &client)
+        .server_stays()
+        .check(Check::NeverSays("ERROR"))
+        .env("UCX_SOCKADDR_TLS_PRIORITY", "rdmacm");
+    ucx::environment(case, target, "rc_verbs")
 }
 
 fn datagrams(((name, address, options), port): (&(&str, &str, &str), u16)) -> Case {
