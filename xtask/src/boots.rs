@@ -216,7 +216,11 @@ pub fn not_run(runs: &[Run], reason: &str) -> Booted {
 /// from those over the plugin.
 const BUILT_IN: &str = ".rust";
 
-fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
+/// Compares the results in the directory of a job with the expected list, or writes them as that.
+///
+/// # Errors
+/// There is no list, or something else was written.
+pub fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> {
     let list = List::read(dir, &run.label())?;
     let refused = if bless && run.suite != C_TESTS {
         list.bless(dirs, run).err()

@@ -71,6 +71,44 @@ const CROSS: &[&str] = &[
     "debhelper",
 ];
 
+/// Further packages of a root that a virtual machine of arm64 boots, beside its kernel.
+const BOOTED: &[&str] = &[
+    "base-files",
+    "base-passwd",
+    "bash",
+    "busybox-static",
+    "coreutils",
+    "dash",
+    "grep",
+    "gzip",
+    "hostname",
+    "kmod",
+    "procps",
+    "sed",
+    "udev",
+    "util-linux",
+];
+
+/// Before packages are unpacked into the root `$1`: the directories of later releases.
+const MERGED: &str = r#"
+for dir in bin sbin lib; do
+    mkdir -p "$1/usr/$dir"
+    ln -s "usr/$dir" "$1/$dir"
+done"#;
+
+/// After that, what the scripts of packages would do: users and groups, directories, a
+/// program that turns the machine off, and the dependencies of the kernel's modules.
+const UNPACKED: &str = r#"
+set -eu
+for file in passwd group; do
+    cp "$1/usr/share/base-passwd/$file.master" "$1/etc/$file"
+done
+mkdir -p "$1/home" "$1/mnt" "$1/opt" "$1/root" "$1/srv"
+ln -s ../bin/busybox "$1/usr/sbin/poweroff"
+for modules in "$1"/usr/lib/modules/*; do
+    depmod -b "$1" "${modules##*/}"
+done"#;
+
 /// Options of dpkg(1): the tests are documentation, and an interrupted run begins anew.
 const DPKG: &[&str] = &[
     "path-exclude=/usr/share/man/*",
@@ -119,6 +157,8 @@ pub struct Chroot {
     packages: &'static [&'static [&'static str]],
     /// Architectures of packages, this machine's first; empty for this machine's alone.
     architectures: &'static [&'static str],
+    /// Whether packages are only unpacked: their architecture's scripts cannot run here.
+    unpacked: bool,
     /// Architectures whose standard library of Rust is unpacked, if the archive has that of rustc.
     rust_for: &'static [&'static str],
     /// Package files in [`KEPT`]. Where there are any, apt's lists stay too, so that apt can
@@ -136,6 +176,7 @@ pub const TRIXIE: Chroot = Chroot {
     variant: "",
     packages: &[TESTS],
     architectures: &[],
+    unpacked: false,
     rust_for: &[],
     kept: &[],
     rdma_core: 56,
@@ -147,6 +188,7 @@ pub const SID: Chroot = Chroot {
     variant: "",
     packages: &[TESTS],
     architectures: &[],
+    unpacked: false,
     rust_for: &[],
     kept: &[],
     rdma_core: 65,
@@ -160,6 +202,28 @@ pub const ARM64: Chroot = Chroot {
     architectures: &["amd64", "arm64", "riscv64", "ppc64el"],
     rust_for: &["riscv64", "ppc64el"],
     ..SID
+};
+
+/// Debian 12 for arm64, with its kernel, to be booted.
+pub const BOOKWORM_ARM64: Chroot = Chroot {
+    debian: "bookworm",
+    variant: "-arm64",
+    packages: &[TESTS, BOOTED, &["linux-image-arm64"]],
+    architectures: &["arm64"],
+    unpacked: true,
+    rust_for: &[],
+    kept: &[],
+    rdma_core: 44,
+    changes: false,
+};
+
+/// Debian 13 for arm64, with its kernel for pages of 16 KiB.
+pub const TRIXIE_ARM64_16K: Chroot = Chroot {
+    debian: "trixie",
+    variant: "-arm64-16k",
+    packages: &[TESTS, BOOTED, &["linux-image-arm64-16k"]],
+    rdma_core: 56,
+    ..BOOKWORM_ARM64
 };
 
 impl Chroot {
@@ -227,7 +291,7 @@ impl Chroot {
         )?;
         let mut command = Command::new("mmdebstrap");
         command
-            .arg("--variant=essential")
+            .args(self.way())
             .arg(format!("--include={}", self.packages.concat().join(",")))
             .arg(format!("--aptopt={}", settings.display()))
             .args(DPKG.iter().map(|option| format!("--dpkgopt={option}")))
@@ -238,6 +302,16 @@ impl Chroot {
             .arg(home.join(ROOT))
             .arg(archive(dirs)?);
         host::must_run(&mut command, &log(dirs))
+    }
+
+    /// Options that install packages, or only unpack them.
+    fn way(&self) -> Vec<String> {
+        if self.unpacked {
+            let before = format!("--setup-hook={MERGED}");
+            let after = format!("--extract-hook={UNPACKED}");
+            return vec!["--variant=extract".to_owned(), before, after];
+        }
+        vec!["--variant=essential".to_owned()]
     }
 
     fn all_architectures(&self) -> Option<String> {
@@ -267,7 +341,13 @@ impl Chroot {
 
     /// All that it depends on.
     fn made_of(&self) -> String {
+        let scripts: &[&str] = if self.unpacked {
+            &[MERGED, UNPACKED]
+        } else {
+            &[]
+        };
         let lines = [
+            scripts,
             &[self.debian],
             &self.packages.concat()[..],
             DPKG,
@@ -297,6 +377,16 @@ impl Chroot {
     /// Its root directory, within the directory of [`Self::shown_in`].
     pub fn root(home: &Path) -> PathBuf {
         home.join(ROOT)
+    }
+
+    /// The newest kernel that it has, to be booted.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn kernel(&self, dirs: &Dirs) -> Result<PathBuf> {
+        let root = self.here(dirs);
+        let kernel = debian_deps::newest_kernel(&root);
+        kernel.with_context(|| root.display().to_string())
     }
 
     /// The release of rdma-core that it has.
@@ -460,6 +550,9 @@ mod tests {
         let option = "--architectures=amd64,arm64,riscv64,ppc64el";
         assert_eq!(all.as_deref(), Some(option));
         assert_eq!(ARM64.unpacking().count(), 2);
+        assert_eq!(ARM64.way(), ["--variant=essential"]);
+        assert_eq!(BOOKWORM_ARM64.directory(), "debian-bookworm-arm64");
+        assert_eq!(BOOKWORM_ARM64.way()[0], "--variant=extract");
         assert_eq!(SID.unpacking().count(), 0);
     }
 

@@ -118,6 +118,38 @@ const MOUNTED_CACHED: &str = "trans=virtio,access=any,msize=524288,cache=loose /
 pub struct Machine {
     pub vng: PathBuf,
     pub kernel: PathBuf,
+    /// Of a machine that does not see this machine's file system.
+    pub foreign: Option<Foreign>,
+}
+
+/// The file system of a machine of another architecture.
+pub struct Foreign {
+    /// The name of the architecture.
+    pub architecture: &'static str,
+    /// The processor that QEMU emulates.
+    pub processor: &'static str,
+    /// Its root, here.
+    pub root: PathBuf,
+    /// The program that does the job, in the directory of the job.
+    pub program: &'static str,
+    /// Directories that it sees besides: their paths there, and here.
+    pub seen: Vec<(&'static str, PathBuf)>,
+}
+
+/// The packages that emulate arm64.
+const ARM64: &[&str] = &["qemu-system-arm"];
+
+/// The parts needed to boot a machine of arm64.
+///
+/// # Errors
+/// Of the installation of the emulator.
+pub fn foreign(dirs: &Dirs, kernel: PathBuf, foreign: Foreign) -> Result<Machine> {
+    install_missing(dirs, ARM64)?;
+    Ok(Machine {
+        vng: virtme_ng(dirs)?,
+        kernel,
+        foreign: Some(foreign),
+    })
 }
 
 /// Sees to it that everything is there.
@@ -136,7 +168,8 @@ pub fn provide_here(dirs: &Dirs) -> Result<()> {
 pub fn machine(dirs: &Dirs) -> Result<Machine> {
     Ok(Machine {
         vng: virtme_ng(dirs)?,
-        kernel: kernel()?,
+        kernel: newest_kernel(Path::new("/"))?,
+        foreign: None,
     })
 }
 
@@ -305,12 +338,15 @@ fn have_it_cache(home: &Path) -> Result<()> {
     );
 }
 
-/// The newest installed kernel that has a soft-RoCE driver.
-fn kernel() -> Result<PathBuf> {
+/// The newest kernel of a root directory that has a soft-RoCE driver.
+///
+/// # Errors
+/// There is none, or it cannot be read.
+pub fn newest_kernel(root: &Path) -> Result<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/boot").context("/boot")?.flatten() {
+    for entry in fs::read_dir(root.join("boot")).context("/boot")?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(version) = name.strip_prefix("vmlinuz-").filter(|v| has_rxe(v)) {
+        if let Some(version) = name.strip_prefix("vmlinuz-").filter(|v| has_rxe(root, v)) {
             found.push((numbers(version), entry.path()));
         }
     }
@@ -320,8 +356,9 @@ fn kernel() -> Result<PathBuf> {
     Ok(path)
 }
 
-fn has_rxe(version: &str) -> bool {
-    let dir = Path::new("/lib/modules")
+fn has_rxe(root: &Path, version: &str) -> bool {
+    let dir = root
+        .join("lib/modules")
         .join(version)
         .join("kernel/drivers/infiniband/sw/rxe");
     let names = ["rdma_rxe.ko", "rdma_rxe.ko.xz", "rdma_rxe.ko.zst"];

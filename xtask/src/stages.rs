@@ -110,7 +110,7 @@ fn expected(options: &Test) -> Vec<String> {
         return runs.collect();
     }
     let is_chosen = |name: &String| match name.as_str() {
-        reproducible::STAGE => named(&options.only, name),
+        reproducible::STAGE | arm64::guest::STAGE => named(&options.only, name),
         _ => chosen(&options.only, name),
     };
     let here = names(false)
@@ -126,7 +126,8 @@ fn others() -> impl Iterator<Item = &'static str> {
         .chain(sanitizers::STAGES)
         .chain([package::STAGE])
         .chain(RELEASES.iter().map(|release| release.stage))
-        .chain([rpm::STAGE, arm64::STAGE, reproducible::STAGE])
+        .chain([rpm::STAGE, arm64::STAGE, arm64::guest::STAGE])
+        .chain([reproducible::STAGE])
         .chain(dist::STAGES.iter().map(|(name, _)| *name))
 }
 
@@ -380,6 +381,12 @@ fn meanwhile(
         let start = Instant::now();
         let tally = arm64::run(&dirs);
         report.add(Row::new(arm64::STAGE, start.elapsed(), tally));
+    }
+    if named(&options.only, arm64::guest::STAGE) {
+        println!("-- {}: kernels for arm64", arm64::guest::STAGE);
+        let start = Instant::now();
+        let tally = arm64::guest::run(&dirs);
+        report.add(Row::new(arm64::guest::STAGE, start.elapsed(), tally));
     }
     if named(&options.only, reproducible::STAGE) {
         println!("-- {}: two builds", reproducible::STAGE);

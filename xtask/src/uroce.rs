@@ -6,7 +6,7 @@
 
 use std::{
     env, fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     sync::mpsc,
     thread,
@@ -317,6 +317,48 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
         suite::programs(&place, label, &run.suite.kind)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a suite in the virtual machine, in a separate network namespace: in the first one, soft-RoCE
+/// has the port. Its results are in a directory below that of the job.
+///
+/// # Errors
+/// The suite did not come to its end.
+pub fn in_guest(dir: &Path, ours: &Path, label: &str) -> Result<()> {
+    let own = guest_directory(dir, label);
+    fs::create_dir_all(&own)?;
+    let job = Job::Suites {
+        ours: Some(ours.to_owned()),
+        labels: vec![label.to_owned()],
+    };
+    job.save(&own)?;
+    let mut command = network(&env::current_exe()?);
+    let status = command.arg("in-network").arg(&own).status()?;
+    if !status.success() {
+        bail!("{label}: {status}");
+    }
+    Ok(())
+}
+
+fn guest_directory(dir: &Path, label: &str) -> PathBuf {
+    dir.join(format!("uroce-{label}"))
+}
+
+/// Compares the results of [`in_guest`] with the suite's list; `name` is that of the stage that runs
+/// the suite on this machine.
+///
+/// # Errors
+/// There is no such suite; something else was written.
+pub fn judge_guest(dirs: &Dirs, dir: &Path, name: &str) -> Result<Tally> {
+    let run = Run::all().find(|run| run.stage() == name);
+    let run = run.with_context(|| format!("no suite is called {name}"))?;
+    let label = run.label();
+    let list = List::read(&guest_directory(dir, &label), &label)?;
+    let mut tally = compare(dirs, run, &list)?;
+    if list.took.is_none() {
+        tally.fail("the run ended before the suite did");
+    }
+    Ok(tally)
 }
 
 /// Starts this program again by a script that sets up the suite's surroundings.

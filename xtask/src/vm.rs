@@ -178,10 +178,22 @@ impl Job {
     }
 }
 
+/// The directory of the job in a machine that does not see this machine's file system, and the
+/// directory that it and others are made in.
+pub const JOB_SEEN: &str = "/mnt/job";
+const SEEN: &str = "/mnt";
+
 /// The command that boots the machine with `dir` writable and runs the job there.
 fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Command> {
     job.save(dir)?;
-    let inside = format!("{} in-guest {}", quote(&dirs.program)?, quote(dir)?);
+    let (program, dir_inside) = match &machine.foreign {
+        Some(foreign) => (
+            Path::new(JOB_SEEN).join(foreign.program),
+            Path::new(JOB_SEEN),
+        ),
+        None => (dirs.program.clone(), dir),
+    };
+    let inside = format!("{} in-guest {}", quote(&program)?, quote(dir_inside)?);
     let mut command = Command::new(&machine.vng);
     command
         .arg("--run")
@@ -198,8 +210,19 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
             "--memory",
             "4G",
         ])
-        .arg("--rwdir")
-        .arg(dir);
+        .arg("--rwdir");
+    if let Some(foreign) = &machine.foreign {
+        command.arg(seen_as(dir_inside, dir)?);
+        command.args(["--arch", foreign.architecture, "--root"]);
+        command.arg(quote(&foreign.root)?);
+        command.args(["--overlay-rwdir", SEEN]);
+        command.arg(format!("--qemu-opts=-cpu {}", foreign.processor));
+        for (there, here) in &foreign.seen {
+            command.arg("--rodir").arg(seen_as(Path::new(there), here)?);
+        }
+    } else {
+        command.arg(dir);
+    }
     if matches!(job, Job::Suites { .. }) {
         // The emulator translates a program's code once, and again in each process that has it at
         // other addresses. Whatever is measured, or looked at by hand, has them as they are chosen.
@@ -215,6 +238,12 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
         .current_dir(&dirs.root)
         .stdin(Stdio::null());
     Ok(command)
+}
+
+/// The option of virtme-ng for a directory of this machine at another place in the virtual one.
+fn seen_as(there: &Path, here: &Path) -> Result<String> {
+    let (there, here) = (quote(there)?, quote(here)?);
+    Ok(format!("{there}={here}"))
 }
 
 /// The words go through a shell, and through virtme-ng's own splitting at `=` and blanks.

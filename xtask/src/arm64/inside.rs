@@ -121,6 +121,11 @@ impl Inside {
         Path::new(RESULTS).join(ARM.target).join("debug")
     }
 
+    /// The sources that are compiled, outside.
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
     /// Whether Rust's standard library for an architecture is there.
     pub fn has_rust_for(&self, machine: &Machine) -> bool {
         self.root.join(RUST).join(machine.target).is_dir()

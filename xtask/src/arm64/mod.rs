@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod c_tests;
+pub mod guest;
 mod inside;
 mod layouts;
 mod others;

@@ -16,6 +16,9 @@ pub mod suite;
 pub use library::initialised;
 pub use suite::COMPLETE;
 
+/// Begins the line that reports the size of the machine's pages in bytes.
+pub const PAGES: &str = "bytes of a page: ";
+
 use std::{
     ffi::OsString,
     fs,
@@ -36,6 +39,7 @@ use crate::{
 pub fn run(dir: &Path) -> Result<ExitCode> {
     let job = Job::load(dir)?;
     fs::write(dir.join(BEGUN), "").context("the sign that it has begun")?;
+    println!("{PAGES}{}", rustix::param::page_size());
     setup::device()?;
     match job {
         Job::Suites { ours, labels } => {

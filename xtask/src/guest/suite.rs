@@ -26,6 +26,7 @@ use crate::{
     record::Record,
     siw,
     suites::{self, Case, Kind, On, Run},
+    uroce,
     vm::Library,
 };
 
@@ -40,6 +41,9 @@ pub fn run(dir: &Path, ours: Option<&Path>, labels: &[String]) -> Result<ExitCod
 }
 
 fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
+    if let Some(label) = label.strip_prefix(uroce::STAGE) {
+        return uroce::in_guest(dir, ours.context("no library to run over")?, label);
+    }
     let (run, suite) = Run::from_label(label).context("unknown suite")?;
     let library = match ours {
         Some(ours) if run.cm => Library::WithRdmacm(ours.join(RDMACM_BESIDE)),
