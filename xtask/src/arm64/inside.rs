@@ -17,7 +17,7 @@ use crate::{chroot::ARM64, dirs::Dirs};
 /// New namespaces: mounts and the network affect no other process, and nothing is left running.
 const APART: [&str; 5] = ["--mount", "--net", "--pid", "--fork", "--kill-child"];
 
-const EMULATOR: &str = "qemu-aarch64";
+pub const EMULATOR: &str = "qemu-aarch64";
 /// The standard libraries of Rust in the chroot, by target.
 const RUST: &str = "usr/lib/rustlib";
 /// The directory of cargo's results in the chroot.

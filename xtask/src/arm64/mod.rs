@@ -9,6 +9,8 @@
 //!   perftest for arm64 move data over it ([`programs`]);
 //! - loads all providers of Debian for arm64 into one program ([`providers`]);
 //! - compiles C tests and unit tests for arm64, and runs them ([`c_tests`], [`unit_tests`]);
+//! - makes the Debian packages for arm64, examines them, and installs them over Debian's
+//!   ([`packages`]);
 //! - has rustc check the library and the programs for riscv64 and ppc64el, and the C compilers for
 //!   these the layouts ([`others`]).
 //!
@@ -20,7 +22,7 @@
 //! # Limits
 //! Left out are:
 //!
-//! - optimisation, because the optimised library takes minutes;
+//! - optimisation, but for the packages, because the optimised library takes minutes;
 //! - tests that take long under emulation, among them simulations of networks, and those that need
 //!   a system call that qemu-user does not have ([`c_tests`] and [`unit_tests`] list them);
 //! - tests that start a program of arm64 from within one: the kernel of this machine cannot execute
@@ -34,6 +36,7 @@ pub mod guest;
 mod inside;
 mod layouts;
 mod others;
+mod packages;
 mod programs;
 mod providers;
 mod sources;
@@ -83,7 +86,8 @@ pub fn run(dirs: &Dirs) -> Tally {
         one(tally, "providers", providers::load(dirs, &inside, &library));
         programs::run(dirs, &inside, &library, tally);
         c_tests::run(dirs, &inside, &library, tally)?;
-        unit_tests::run(dirs, &inside, tally)
+        unit_tests::run(dirs, &inside, tally)?;
+        packages::run(dirs, &inside, tally)
     })
 }
 

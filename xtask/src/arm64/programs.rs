@@ -21,6 +21,8 @@ const TIMED_OUT: [&str; 2] = ["retry counter exceeded", "Failed status 12"];
 type Pair = (&'static str, &'static str, &'static str);
 
 const PINGPONG: &str = "iters in";
+/// What a pingpong prints about a wrong byte, with exit status 0.
+const WRONG: &str = "invalid data";
 /// Words above perftest's results.
 const LATENCY: &str = "t_typical";
 const BANDWIDTH: &str = "MsgRate";
@@ -65,8 +67,21 @@ pub fn run(dirs: &Dirs, inside: &Inside, library: &Path, tally: &mut Tally) {
 fn devinfo(dirs: &Dirs, inside: &Inside, library: &Path) -> Result<()> {
     let mut program = inside.arm64(library, &[("UROCE_DEVICES", "lo")], "/usr/bin/ibv_devinfo");
     let text = must(dirs, "devinfo", program.args(["-d", "uroce_lo"]))?;
+    shows_a_device(&text)
+}
+
+/// Whether that is in the output of `ibv_devinfo`.
+pub fn shows_a_device(text: &str) -> Result<()> {
     let active = |line: &str| line.contains("state:") && line.contains("PORT_ACTIVE");
     if !text.contains("uroce_lo") || !text.lines().any(active) {
+        bail!("{text}");
+    }
+    Ok(())
+}
+
+/// Whether both ends of a pingpong have ended well, by their output.
+pub fn exchanged(text: &str) -> Result<()> {
+    if text.matches(PINGPONG).count() != 2 || text.contains(WRONG) {
         bail!("{text}");
     }
     Ok(())
@@ -99,7 +114,7 @@ fn both_ends(
         }
         succeeded(&outcome, &log(dirs, &name))?;
         // Of ends that read, only the one that reads prints it.
-        if !text.contains(says) || text.contains("invalid data") {
+        if !text.contains(says) || text.contains(WRONG) {
             bail!("{text}");
         }
         return Ok(());

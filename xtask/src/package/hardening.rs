@@ -36,8 +36,12 @@ const BUILD_ID: usize = 32;
 /// What the compiler records of its options, if it was to protect stacks.
 const PROTECTED: &str = "-fstack-protector-strong";
 
-/// Checks each compiled file of the packages in `job`, which were built from `source`.
-pub fn check(job: &Path, source: &Path) -> Result<()> {
+/// Checks each compiled file of the packages in `job`, and the libraries that cargo has put into
+/// `release`. They were built in the directory `source`.
+///
+/// # Errors
+/// A file lacks something.
+pub fn check(job: &Path, release: &Path, source: &Path) -> Result<()> {
     for (package, number) in COMPILED {
         let files = unpacked(job, package)?;
         if files.len() != number {
@@ -60,7 +64,6 @@ pub fn check(job: &Path, source: &Path) -> Result<()> {
             }
         }
     }
-    let release = source.join("debian/cargo-target/release");
     for library in WITH_C {
         let library = release.join(library);
         stacks_protected(&library)?;

@@ -19,7 +19,7 @@
 
 mod elsewhere;
 pub mod files;
-mod hardening;
+pub mod hardening;
 mod notes;
 mod observe;
 mod over_uroce;
@@ -120,8 +120,12 @@ impl Compiled {
 
     /// The library, with its symbols.
     pub fn library(&self) -> PathBuf {
-        let release = self.source.join("debian/cargo-target/release");
-        release.join(LIBRARY)
+        self.release().join(LIBRARY)
+    }
+
+    /// Where cargo has put it.
+    fn release(&self) -> PathBuf {
+        self.source.join("debian/cargo-target/release")
     }
 
     /// Builds the packages: the second half.
@@ -176,7 +180,12 @@ fn all(dirs: &Dirs, compiled: &Compiled, tally: &mut Tally) -> Result<()> {
     tally.passed += 1;
     one(tally, STAGE, "lintian", lintian(dirs, job));
     one(tally, STAGE, "symbols", symbols::compare(job));
-    one(tally, STAGE, "hardening", hardening::check(job, source));
+    one(
+        tally,
+        STAGE,
+        "hardening",
+        hardening::check(job, &compiled.release(), source),
+    );
     if let Some(refusal) = refusal {
         tally.skip(&format!("no throw-away root to install in: {refusal}"));
         return Ok(());
@@ -266,7 +275,8 @@ fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {
     must(dirs, "lintian", &mut lintian_of(&changes))
 }
 
-fn lintian_of(changes: &Path) -> Command {
+/// lintian for the packages of a changes file; what it reports is an error.
+pub fn lintian_of(changes: &Path) -> Command {
     let mut command = Command::new("lintian");
     command
         .args(["--display-info", "--fail-on", "error,warning,info"])
