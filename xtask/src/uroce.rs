@@ -6,7 +6,7 @@
 
 use std::{
     env, fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode, Stdio},
     sync::mpsc,
     thread,
@@ -21,6 +21,7 @@ use crate::{
     dirs::{Dirs, RDMACM_BESIDE},
     expect,
     guest::{
+        self,
         place::{HELPERS, Surroundings},
         suite,
     },
@@ -41,7 +42,7 @@ use crate::{
 };
 
 /// Begins the names of these stages.
-pub const STAGE: &str = "uroce:";
+pub use crate::guest::uroce::STAGE;
 
 /// How many suites run at a time, each in a separate network namespace: their programs wait most of
 /// the time, for each other or for packets lost on a bad network.
@@ -319,33 +320,8 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a suite in the virtual machine, in a separate network namespace: in the first one, soft-RoCE
-/// has the port. Its results are in a directory below that of the job.
-///
-/// # Errors
-/// The suite did not come to its end.
-pub fn in_guest(dir: &Path, ours: &Path, label: &str) -> Result<()> {
-    let own = guest_directory(dir, label);
-    fs::create_dir_all(&own)?;
-    let job = Job::Suites {
-        ours: Some(ours.to_owned()),
-        labels: vec![label.to_owned()],
-    };
-    job.save(&own)?;
-    let mut command = network(&env::current_exe()?);
-    let status = command.arg("in-network").arg(&own).status()?;
-    if !status.success() {
-        bail!("{label}: {status}");
-    }
-    Ok(())
-}
-
-fn guest_directory(dir: &Path, label: &str) -> PathBuf {
-    dir.join(format!("uroce-{label}"))
-}
-
-/// Compares the results of [`in_guest`] with the suite's list; `name` is that of the stage that runs
-/// the suite on this machine.
+/// Compares the results of a suite in the virtual machine with its list; `name` is that of the
+/// stage that runs the suite on this machine.
 ///
 /// # Errors
 /// There is no such suite; something else was written.
@@ -353,7 +329,7 @@ pub fn judge_guest(dirs: &Dirs, dir: &Path, name: &str) -> Result<Tally> {
     let run = Run::all().find(|run| run.stage() == name);
     let run = run.with_context(|| format!("no suite is called {name}"))?;
     let label = run.label();
-    let list = List::read(&guest_directory(dir, &label), &label)?;
+    let list = List::read(&guest::uroce::directory(dir, &label), &label)?;
     let mut tally = compare(dirs, run, &list)?;
     if list.took.is_none() {
         tally.fail("the run ended before the suite did");

@@ -2,11 +2,11 @@
 //! the kernel's soft-RoCE.
 //!
 //! The machine is booted as the one of the stages `guest` is ([`crate::vm`]), and runs the same
-//! suites with the same expected lists. Its root is a chroot of Debian for arm64, whose packages are
-//! only unpacked; this program is compiled for arm64, linked statically, and starts the suites.
+//! suites with the same expected lists. Its root is a chroot of Debian for arm64, whose packages
+//! are only unpacked; this program is compiled for arm64, linked statically, and starts the suites.
 //!
-//! - Debian 12's kernel 6.1 has pages of 4 KiB: rdma-core's tests and pingpongs over rxe, over stock
-//!   and over this library, with rdma-core's provider and with the built-in one.
+//! - Debian 12's kernel 6.1 has pages of 4 KiB: rdma-core's tests and pingpongs over rxe, over
+//!   stock and over this library, with rdma-core's provider and with the built-in one.
 //! - Debian 13's kernel for pages of 16 KiB: the pingpongs over rxe in the same ways.
 //! - Both: the pingpongs over uroce, in shared memory.
 #![forbid(unsafe_code)]

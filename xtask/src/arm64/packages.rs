@@ -1,7 +1,8 @@
 //! The Debian packages for arm64: made by sid's debhelper, examined, and installed in the chroot
 //! over Debian's, where their programs run.
 //!
-//! A symbol that is missing or new ends their making. `debian/rules` compiles for arm64 on this machine, with the optimisation of the packages.
+//! A symbol that is missing or new ends their making. `debian/rules` compiles for arm64 on this
+//! machine, with the optimisation of the packages.
 #![forbid(unsafe_code)]
 
 use std::{fs, path::PathBuf, process::Command};
@@ -95,7 +96,7 @@ impl Made {
         })
     }
 
-    /// The architecture, and the version of the package of Debian that it stands for.
+    /// The architecture, and the version of the package of Debian that it replaces.
     fn fields(&self) -> Result<()> {
         for (ours, _) in PACKAGES {
             let file = package_in(&self.job, ours)?;
@@ -150,7 +151,7 @@ impl Made {
         command
     }
 
-    /// The packages replace those of Debian that they stand for, and no other; `ibv_devinfo` of
+    /// The packages replace those of Debian that they represent, and no other; `ibv_devinfo` of
     /// ours shows a device of uroce.
     fn devinfo(&self, dirs: &Dirs, inside: &Inside) -> Result<()> {
         let mut command = self.installed(inside);
@@ -195,7 +196,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_compiled_file_says_what_it_is_for() {
+    fn a_compiled_file_names_its_machine() {
         let mut header = [0; 64];
         header[..4].copy_from_slice(b"\x7fELF");
         header[18] = 62;

@@ -12,6 +12,7 @@ pub mod process;
 mod pyverbs;
 pub mod setup;
 pub mod suite;
+pub mod uroce;
 
 pub use library::initialised;
 pub use suite::COMPLETE;

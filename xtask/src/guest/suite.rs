@@ -18,6 +18,7 @@ use super::{
     place::{HELPERS, Surroundings},
     pyverbs,
     setup::{SecondHost, SoftIwarp},
+    uroce,
 };
 use crate::{
     ctests,
@@ -26,7 +27,6 @@ use crate::{
     record::Record,
     siw,
     suites::{self, Case, Kind, On, Run},
-    uroce,
     vm::Library,
 };
 
@@ -42,7 +42,7 @@ pub fn run(dir: &Path, ours: Option<&Path>, labels: &[String]) -> Result<ExitCod
 
 fn one(dir: &Path, ours: Option<&Path>, label: &str) -> Result<()> {
     if let Some(label) = label.strip_prefix(uroce::STAGE) {
-        return uroce::in_guest(dir, ours.context("no library to run over")?, label);
+        return uroce::run(dir, ours.context("no library to run over")?, label);
     }
     let (run, suite) = Run::from_label(label).context("unknown suite")?;
     let library = match ours {

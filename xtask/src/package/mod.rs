@@ -275,7 +275,7 @@ fn lintian(dirs: &Dirs, job: &Path) -> Result<()> {
     must(dirs, "lintian", &mut lintian_of(&changes))
 }
 
-/// lintian for the packages of a changes file; what it reports is an error.
+/// lintian for the packages of a changes file; each report is an error.
 pub fn lintian_of(changes: &Path) -> Command {
     let mut command = Command::new("lintian");
     command
