@@ -197,6 +197,7 @@ mod tests {
         use crate::namespace::there;
         use crate::node::inner::NodeInner;
         use crate::node::{Endpoint, Incoming};
+        use kit::sync::Mutex;
         use kit::sys::epoll::wait;
         use std::mem::MaybeUninit;
         use std::sync::Arc;
@@ -349,6 +350,19 @@ mod tests {
             assert_ne!(node.transport().deadlines.next(), NEVER);
         }
 
+        /// Held by tests that send packets, which nodes of others could get.
+        static SENDING: Mutex<()> = Mutex::new(());
+
+        /// Nodes of other tests have the same port. The sender's address decides which of them gets
+        /// a packet, so each is sent from another one.
+        fn send_a_packet(node: &NodeInner) {
+            while !node.transport().alarm.has_some() {
+                let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                sender.send_to(&[0; 64], "127.0.0.1:4791").expect("sent");
+                std::thread::yield_now();
+            }
+        }
+
         #[test]
         #[ignore = "run by in_a_namespace"]
         fn a_poller_that_always_finds_messages_looks_at_the_sockets() {
@@ -358,14 +372,10 @@ mod tests {
             let (node, itself) = linked();
             let directory = node.directory().expect("a directory");
             let transport = node.transport();
-            let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            let _alone = SENDING.lock();
             for idle in [0, 1000] {
                 (0..idle).for_each(|_| node.progress.progress(Caller::Poller(OWN)));
-                // Nodes of other tests have the same port, and may get it until they end.
-                while !transport.alarm.has_some() {
-                    sender.send_to(&[0; 64], "127.0.0.1:4791").expect("sent");
-                    std::thread::yield_now();
-                }
+                send_a_packet(&node);
                 let mut polls = 0..1000;
                 let is_received = polls.any(|_| {
                     assert!(directory.put(&itself, |peer| peer.packet(&[0; 64], false)));
@@ -394,12 +404,8 @@ mod tests {
             };
             // Until nothing has come by the sockets for long.
             (0..10_000).for_each(|_| poll());
-            let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
-            // Nodes of other tests have the same port, and may get it until they end.
-            while !transport.alarm.has_some() {
-                sender.send_to(&[0; 64], "127.0.0.1:4791").expect("sent");
-                std::thread::yield_now();
-            }
+            let _alone = SENDING.lock();
+            send_a_packet(&node);
             let polls = (1..).find(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(6));
                 poll();
