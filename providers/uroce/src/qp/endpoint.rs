@@ -14,6 +14,7 @@ use crate::node::{Account, Caller, Endpoint, Incoming, Messages};
 use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::timer::Time;
+use uroce_engine::wire::Kind;
 
 impl Endpoint for QpState {
     fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller) {
@@ -39,7 +40,9 @@ impl Endpoint for QpState {
     fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) {
         let qp = &self.resources;
         let connected = matches!(qp.service(), Service::Rc | Service::Uc);
-        if !connected || access_mode(qp, caller) == AccessMode::Direct {
+        let combines = connected && incoming.iter().any(is_write);
+        // Between two messages, the application may post a receive request for the second.
+        if !combines || access_mode(qp, caller) == AccessMode::Direct {
             for one in incoming {
                 self.receive(now, one, caller);
             }
@@ -169,6 +172,11 @@ impl Endpoint for QpState {
             counters: *engine.counters(),
         })
     }
+}
+
+/// Whether a packet is part of an RDMA write.
+fn is_write(incoming: &Incoming<'_>) -> bool {
+    incoming.packet.headers.opcode.operation().kind() == Kind::Write
 }
 
 /// How memory is accessed for the queue pair by this caller: directly by the threads that post to
