@@ -58,7 +58,9 @@ pub fn fio_cases(target: &Target, verbs: &[&str], port: u16) -> Vec<Case> {
 }
 
 fn fio(target: &Target, (verb, port): (&&str, u16)) -> Case {
-    let server = format!("fio --name=server {BLOCKS} --rw=read --port={port}");
+    // fio permits no RNR retry: the server has more receive requests than the client sends messages
+    // at a time, so that one is left while it posts the next.
+    let server = format!("fio --name=server {BLOCKS} --iodepth=32 --rw=read --port={port}");
     let client = format!(
         "fio --name=client {BLOCKS} --rw=write --port={port} --hostname={} --verb={verb}",
         target.address
