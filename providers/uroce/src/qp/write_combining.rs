@@ -52,7 +52,7 @@ impl WriteCombining {
             collected.bytes.extend_from_slice(data);
             return;
         }
-        let mut bytes = self.end(write).unwrap_or_default();
+        let mut bytes = self.flush(write).unwrap_or_default();
         bytes.clear();
         bytes.extend_from_slice(data);
         self.collected = Some(Collected {
@@ -63,15 +63,13 @@ impl WriteCombining {
     }
 
     /// Has `write` write the collected bytes. Returns their memory, to be used again.
-    fn end<E>(&mut self, write: impl FnOnce(u32, u64, &[u8]) -> Result<(), E>) -> Option<Vec<u8>> {
+    pub fn flush<E>(
+        &mut self,
+        write: impl FnOnce(u32, u64, &[u8]) -> Result<(), E>,
+    ) -> Option<Vec<u8>> {
         let collected = self.collected.take()?;
         self.failed |= write(collected.rkey, collected.address, &collected.bytes).is_err();
         Some(collected.bytes)
-    }
-
-    /// The same.
-    pub fn flush<E>(&mut self, write: impl FnOnce(u32, u64, &[u8]) -> Result<(), E>) {
-        let _ = self.end(write);
     }
 
     /// Whether a write has failed after its packets had been taken in.

@@ -119,12 +119,17 @@ impl Alarm {
 
     /// Whether a thread polled just now.
     pub(super) fn was_looked_at(&self) -> bool {
-        cycles::now().wrapping_sub(self.looked.load(Relaxed)) < RECENT
+        self.since_look() < RECENT
     }
 
     /// Whether no poller has looked at the sockets for long.
     pub fn is_looked_at_rarely(&self) -> bool {
-        cycles::now().wrapping_sub(self.looked.load(Relaxed)) >= LONG
+        self.since_look() >= LONG
+    }
+
+    /// Cycles since a poller looked at the sockets last.
+    fn since_look(&self) -> u64 {
+        cycles::now().wrapping_sub(self.looked.load(Relaxed))
     }
 
     /// A thread is going to wait.
