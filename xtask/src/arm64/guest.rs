@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -20,7 +20,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    inside::{self, ARM, Inside},
+    inside::{ARM, Inside},
     library,
     step::compile,
 };
@@ -85,15 +85,9 @@ const BOOTS: [Boot; 2] = [
 /// Boots all of them.
 pub fn run(dirs: &Dirs) -> Tally {
     Tally::of(STAGE, |tally| {
-        if env::consts::ARCH != "x86_64" {
-            tally.skip("the chroot's compilers are for x86-64");
+        let Some(inside) = Inside::for_stage(dirs, tally)? else {
             return Ok(());
-        }
-        if let Some(refusal) = inside::refusal() {
-            tally.skip(&format!("no chroot can be entered: {refusal}"));
-            return Ok(());
-        }
-        let inside = Inside::new(dirs)?;
+        };
         library(dirs, &inside)?;
         let program = program(dirs, &inside)?;
         for boot in &BOOTS {

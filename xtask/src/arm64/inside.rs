@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     fs::File,
     path::{Path, PathBuf},
@@ -12,7 +13,7 @@ use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
 
 use super::sources;
-use crate::{chroot::ARM64, dirs::Dirs};
+use crate::{chroot::ARM64, dirs::Dirs, report::Tally};
 
 /// New namespaces: mounts and the network affect no other process, and nothing is left running.
 const APART: [&str; 5] = ["--mount", "--net", "--pid", "--fork", "--kill-child"];
@@ -72,7 +73,7 @@ pub struct Inside {
 }
 
 /// The reason why this process cannot enter one, if there is one.
-pub fn refusal() -> Option<String> {
+fn refusal() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("that needs root".to_owned());
     }
@@ -85,12 +86,28 @@ pub fn refusal() -> Option<String> {
 }
 
 impl Inside {
+    /// Prepares the chroot for a stage; `None` where there can be none: `tally` has the reason.
+    ///
+    /// # Errors
+    /// As of [`Inside::new`].
+    pub fn for_stage(dirs: &Dirs, tally: &mut Tally) -> Result<Option<Self>> {
+        if env::consts::ARCH != "x86_64" {
+            tally.skip("the chroot's compilers are for x86-64");
+            return Ok(None);
+        }
+        if let Some(refusal) = refusal() {
+            tally.skip(&format!("no chroot can be entered: {refusal}"));
+            return Ok(None);
+        }
+        Self::new(dirs).map(Some)
+    }
+
     /// Prepares the chroot, the sources and the crates. Waits for another checkout's stage, which
     /// may run in the same chroot.
     ///
     /// # Errors
     /// Of the chroot, of the file system, of `cargo vendor`.
-    pub fn new(dirs: &Dirs) -> Result<Self> {
+    fn new(dirs: &Dirs) -> Result<Self> {
         let home = dirs.cache.join("arm64");
         let [source, target, crates] = ["source", "target", "crates"].map(|name| home.join(name));
         for dir in [&source, &target, &crates] {

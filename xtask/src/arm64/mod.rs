@@ -43,7 +43,7 @@ mod sources;
 mod step;
 mod unit_tests;
 
-use std::{env, path::PathBuf, process::Command};
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail};
 
@@ -70,15 +70,9 @@ const ERROR: &str = "cargo::error=ferroverbs needs a 64-bit little-endian machin
 pub fn run(dirs: &Dirs) -> Tally {
     Tally::of(STAGE, |tally| {
         one(tally, "machines that are refused", refused(dirs));
-        if env::consts::ARCH != "x86_64" {
-            tally.skip("the chroot's compilers are for x86-64");
+        let Some(inside) = Inside::for_stage(dirs, tally)? else {
             return Ok(());
-        }
-        if let Some(refusal) = inside::refusal() {
-            tally.skip(&format!("no chroot can be entered: {refusal}"));
-            return Ok(());
-        }
-        let inside = Inside::new(dirs)?;
+        };
         one(tally, "layouts", layouts::compare(dirs, &inside, &ARM));
         others::check(dirs, &inside, tally);
         let library = library(dirs, &inside)?;
