@@ -7,10 +7,7 @@ use crate::memory::PdId;
 use crate::netdev::route;
 use kit::abi::{ibv_ah_attr, ibv_gid};
 use kit::errno::{Errno, Result};
-use kit::sync::RwLock;
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
 
 /// The address of a RoCE v2 GID: an IPv4 address if it is a mapped one.
 pub fn ip(gid: &ibv_gid) -> IpAddr {
@@ -60,62 +57,13 @@ pub fn reachable(path: &Path) -> Result<()> {
     route::look_up(path.source, path.destination, path.interface)
 }
 
-/// An address handle.
+/// An address handle. Requests copy its path when they are posted.
+#[derive(Clone, Copy)]
 pub struct Ah {
-    number: u64,
-    pd: PdId,
-    table: Arc<Addresses>,
-}
-
-impl Ah {
-    /// Its name in the engine.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     /// The domain that it was made in.
-    pub fn pd(&self) -> PdId {
-        self.pd
-    }
-}
-
-impl Drop for Ah {
-    fn drop(&mut self) {
-        self.table.handles.write().paths.remove(&self.number);
-    }
-}
-
-/// The address handles of a context, by the engine's names for them: a datagram whose handle was
-/// destroyed before it left is dropped.
-#[derive(Default)]
-pub struct Addresses {
-    handles: RwLock<Handles>,
-}
-
-#[derive(Default)]
-struct Handles {
-    paths: HashMap<u64, Path>,
-    next: u64,
-}
-
-impl Addresses {
-    /// A new handle.
-    pub fn add(self: &Arc<Self>, pd: PdId, path: Path) -> Ah {
-        let mut handles = self.handles.write();
-        let number = handles.next;
-        handles.next += 1;
-        handles.paths.insert(number, path);
-        Ah {
-            number,
-            pd,
-            table: Arc::clone(self),
-        }
-    }
-
-    /// The path of a handle.
-    pub fn path(&self, number: u64) -> Option<Path> {
-        self.handles.read().paths.get(&number).copied()
-    }
+    pub pd: PdId,
+    /// Where datagrams go.
+    pub path: Path,
 }
 
 #[cfg(test)]

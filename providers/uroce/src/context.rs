@@ -8,8 +8,8 @@
 //! *Addresses* (`crate::address`). A path to a foreign address is looked up in the routes when it
 //! is made (`netdev::route`), by interface and source address, without waiting for neighbours. A
 //! connected queue pair accepts packets only from its peer's address. A datagram must be addressed
-//! to the device or to a group. A datagram whose address handle was destroyed before transmission
-//! is dropped.
+//! to the device or to a group. A posted datagram leaves also if its address handle is destroyed
+//! before.
 //!
 //! *Datagrams* have the network header in 40 bytes before the payload, an IPv4 header in the last
 //! 20. The service level of the completion holds the type of the header, as for ConnectX cards (8 +
@@ -18,7 +18,7 @@
 //! *Attribute values* that kernel drivers mask are masked here too.
 //! `c-tests/programs/support/edges.h` lists them; the tests compare them with soft-RoCE.
 
-use crate::address::{self, Addresses, Ah};
+use crate::address::{self, Ah};
 use crate::channel::{Channels, Kind, Records};
 use crate::cq::Cq;
 use crate::device::{Listener, NUMBER, Port};
@@ -50,7 +50,6 @@ pub struct Context {
     port: Arc<Port>,
     events: Arc<Records>,
     channels: Channels,
-    addresses: Arc<Addresses>,
     /// Queue pairs that it made and that may still be there.
     made: Mutex<HashMap<u32, Weak<QpState>>>,
     /// The same for raw packets.
@@ -82,7 +81,6 @@ impl Context {
             _listener: port.subscribe(move |event| port_events.port(event, NUMBER)),
             events,
             channels: Channels::default(),
-            addresses: Arc::default(),
             made: Mutex::default(),
             raw: raw::Made::default(),
         };
@@ -105,7 +103,6 @@ impl Context {
             node: Arc::clone(&self.node),
             port: Arc::clone(&self.port),
             events: Arc::clone(&self.events),
-            addresses: Arc::clone(&self.addresses),
             service,
             pd,
             send_cq: init.send_cq.cloned(),
@@ -542,7 +539,7 @@ impl Provider for Context {
     fn create_ah(&self, pd: &Arc<Pd>, attr: &ibv_ah_attr) -> Result<Ah> {
         let path = address::path(&self.port, attr)?;
         address::reachable(&path)?;
-        Ok(self.addresses.add(pd.id(), path))
+        Ok(Ah { pd: pd.id(), path })
     }
 
     fn open_xrcd(&self, file: Option<BorrowedFd<'_>>, flags: i32) -> Result<Xrcd> {
@@ -550,7 +547,6 @@ impl Provider for Context {
             node: Arc::clone(&self.node),
             port: Arc::clone(&self.port),
             events: Arc::clone(&self.events),
-            addresses: Arc::clone(&self.addresses),
         };
         Xrcd::open(&ground, file, flags)
     }

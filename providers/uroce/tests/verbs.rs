@@ -10,6 +10,7 @@
 
 mod ends;
 
+use bytemuck::Zeroable;
 use ends::{End, connect, pair};
 use kit::abi::*;
 
@@ -198,6 +199,34 @@ fn datagrams_name_their_source() {
     assert_eq!((got.byte_len, got.src_qp), (1040, a.number()));
     assert_eq!((got.wc_flags & IBV_WC_GRH, got.sl), (IBV_WC_GRH, 0b1010));
     assert_eq!(b.bytes(40, 1000), a.bytes(0, 1000));
+}
+
+#[test]
+fn datagrams_leave_after_their_address_handle_was_destroyed() {
+    let [a, b] = [End::new(IBV_QPT_UD), End::new(IBV_QPT_UD)];
+    for end in [&a, &b] {
+        connect(end, 0);
+    }
+    let change = |state| {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = state;
+        a.modify(&attr, IBV_QP_STATE);
+    };
+    for id in 0..3 {
+        b.post_recv(id, 0, 4096);
+    }
+    // They stay in the queue, and `datagram` destroys the handle that it made.
+    change(IBV_QPS_SQD);
+    for id in 0..3 {
+        a.datagram(id, 8, &b);
+    }
+    change(IBV_QPS_RTS);
+    for id in 0..3 {
+        let sent = a.completion();
+        assert_eq!((sent.wr_id, sent.status), (id, IBV_WC_SUCCESS));
+        let got = b.completion();
+        assert_eq!((got.wr_id, got.status), (id, IBV_WC_SUCCESS));
+    }
 }
 
 #[test]

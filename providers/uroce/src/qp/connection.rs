@@ -33,7 +33,9 @@
 use super::attributes;
 use super::binds::Binds;
 use super::counting::Counting;
+use super::destinations::Destinations;
 use super::host::Surroundings;
+use super::requests::Posting;
 use super::resources::Resources;
 use super::route::Route;
 use super::stall::{Patience, Stall};
@@ -52,7 +54,7 @@ use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
 use uroce_engine::qp::{Arrival, Config, QueuePair, Service, State};
 use uroce_engine::timer::Time;
-use uroce_engine::work::WorkRequest;
+use uroce_engine::work::{Request, WorkRequest};
 
 /// Bytes from which on a request is worth a link by itself, and a moment's wait for it: by UDP it
 /// takes longer than both. By rows `ib_write_bw 64 KiB` of `cargo xtask bench uroce`, 1 MiB takes
@@ -108,6 +110,7 @@ pub(super) struct Connection {
     /// Its own receive queue.
     receives: Option<ReceiveQueue>,
     binds: Binds,
+    destinations: Destinations,
     counting: Counting,
     /// The protection domain of the latest request, because an XRC target has none.
     domain: PdId,
@@ -144,6 +147,7 @@ impl Connection {
             }),
             receives: qp.receive_queue(),
             binds: Binds::default(),
+            destinations: Destinations::default(),
             counting: Counting::default(),
             domain: qp.pd(),
             av: None,
@@ -180,6 +184,7 @@ impl Connection {
             qp,
             receives: self.receives.as_mut(),
             binds: &mut self.binds,
+            destinations: &mut self.destinations,
             counting: &self.counting,
             domain: self.domain,
             mode: AccessMode::Faultable,
@@ -212,6 +217,28 @@ impl Connection {
     /// Its requests to bind windows.
     pub fn binds_mut(&mut self) -> &mut Binds {
         &mut self.binds
+    }
+
+    /// What a posted request is converted with.
+    pub fn posting<'a>(&'a mut self, qp: &'a Resources) -> Posting<'a> {
+        Posting {
+            service: qp.service(),
+            cap: qp.cap(),
+            pd: qp.pd(),
+            keys: qp.keys(),
+            binds: &mut self.binds,
+            destinations: &mut self.destinations,
+        }
+    }
+
+    /// A converted request is not posted.
+    pub fn discard(&mut self, wr: &WorkRequest) {
+        if let Request::Bind(name) = wr.request {
+            self.binds.take(name);
+        }
+        if let Some(destination) = wr.destination {
+            self.destinations.discard(destination.address);
+        }
     }
 
     /// The counters of its requests.
@@ -314,6 +341,7 @@ impl Connection {
         self.peer = None;
         self.av = None;
         self.binds.clear();
+        self.destinations.clear();
         if let Some(receives) = &self.receives {
             receives.clear();
         }
@@ -530,7 +558,11 @@ impl Connection {
         };
         let origin = outgoing.origin;
         let via = carriers.of(origin);
-        let to = path.as_ref().map(|path| (path, via));
+        let datagram = outgoing.address.map(|name| host.destinations.take(name));
+        let to = match &datagram {
+            Some(path) => path.as_ref().map(|path| (path, Via::Destination)),
+            None => path.as_ref().map(|path| (path, via)),
+        };
         if send(qp, &outgoing, to, (domain, mode), out).is_err() {
             engine.gather_failed(origin, &mut host);
         }
@@ -543,18 +575,10 @@ impl Connection {
 fn send(
     qp: &Resources,
     outgoing: &Outgoing<'_>,
-    peer: Option<(&Path, Via<'_>)>,
+    to: Option<(&Path, Via<'_>)>,
     memory: (PdId, AccessMode),
     out: &mut Sender<'_>,
 ) -> std::result::Result<(), Fault> {
-    let named;
-    let to = match outgoing.address {
-        Some(name) => {
-            named = qp.addresses().path(name);
-            named.as_ref().map(|path| (path, Via::Destination))
-        }
-        None => peer,
-    };
     let Some(to) = to else {
         return Ok(());
     };

@@ -3,6 +3,7 @@
 
 use super::binds::Binds;
 use super::counting::Counting;
+use super::destinations::Destinations;
 use super::resources::Resources;
 use super::write_combining::WriteCombining;
 use crate::cq::Entry;
@@ -23,6 +24,8 @@ pub struct Surroundings<'a> {
     pub receives: Option<&'a mut ReceiveQueue>,
     /// Its requests to bind.
     pub binds: &'a mut Binds,
+    /// The paths of its datagrams.
+    pub destinations: &'a mut Destinations,
     /// The counters of its requests.
     pub counting: &'a Counting,
     /// The time of the events.

@@ -1,9 +1,7 @@
 //! The data under a queue pair's lock: [`Locked`], and the way of a request to its part.
 
-use super::binds::Binds;
 use super::connection::Connection;
 use super::fast_path::{Budget, FastPath};
-use super::requests::Posting;
 use super::resources::Resources;
 use super::xrc_target::XrcTarget;
 use crate::objects::Objects;
@@ -11,7 +9,7 @@ use kit::errno::{Errno, Result};
 use kit::provider::{SendRequest, SendView};
 use uroce_engine::qp::Refused;
 use uroce_engine::timer::Time;
-use uroce_engine::work::{Request, WorkRequest};
+use uroce_engine::work::WorkRequest;
 
 /// The data under the queue pair's lock.
 pub(super) struct Locked {
@@ -86,7 +84,7 @@ impl Locked {
             false => Err(Errno::NOMEM),
         });
         if refused.is_err() {
-            self.discard(&wr);
+            self.connection.discard(&wr);
             return refused;
         }
         self.hand_over(qp, wr, now);
@@ -105,7 +103,7 @@ impl Locked {
         qp: &Resources,
         given: &SendRequest<'_, P>,
     ) -> Result<WorkRequest> {
-        posting(qp, self.connection.binds_mut()).convert(given)
+        self.connection.posting(qp).convert(given)
     }
 
     /// The same of several requests, which are found right; none is kept if one is not.
@@ -122,18 +120,11 @@ impl Locked {
                 may
             });
             if let Err(error) = refused {
-                converted.iter().for_each(|wr| self.discard(wr));
+                converted.iter().for_each(|wr| self.connection.discard(wr));
                 return Err(error);
             }
         }
         Ok(converted)
-    }
-
-    /// A converted request is not posted.
-    fn discard(&mut self, wr: &WorkRequest) {
-        if let Request::Bind(name) = wr.request {
-            self.connection.binds_mut().take(name);
-        }
     }
 
     /// The link with the peer's process is used, if there is one.
@@ -148,16 +139,6 @@ impl Locked {
         if let Some(target) = &self.target {
             target.record(&self.connection, qp);
         }
-    }
-}
-
-fn posting<'a>(qp: &'a Resources, binds: &'a mut Binds) -> Posting<'a> {
-    Posting {
-        service: qp.service(),
-        cap: qp.cap(),
-        pd: qp.pd(),
-        keys: qp.keys(),
-        binds,
     }
 }
 

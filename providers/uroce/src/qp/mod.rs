@@ -13,7 +13,7 @@
 //! | `write_combining` | `WriteCombining` | payloads of RDMA writes that are written together |
 //! | `attributes`, `requests` | | C's numbers and views as the engine's values; errors in them are EINVAL here |
 //! | `domain` | [`XrcDomain`], [`EventListener`] | a target's interface to its domain, which imports queue pairs |
-//! | `route`, `stall`, `binds`, `counting`, `multicast` | | values of the parts |
+//! | `route`, `stall`, `binds`, `destinations`, `counting`, `multicast` | | values of the parts |
 //!
 //! How requests are posted, completions polled and datagrams delivered: see [`crate::context`].
 //!
@@ -30,6 +30,7 @@ pub mod attributes;
 mod binds;
 mod connection;
 pub mod counting;
+mod destinations;
 mod domain;
 mod endpoint;
 mod fast_path;

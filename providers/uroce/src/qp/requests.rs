@@ -1,6 +1,8 @@
 //! Work requests: verbs' views as the engine's values.
 
 use super::binds::Binds;
+use super::destinations::Destinations;
+use crate::address::Ah;
 use crate::memory::{AccessMode, Binding, Keys, PdId, piece};
 use crate::objects::Objects;
 use kit::abi::*;
@@ -23,6 +25,8 @@ pub struct Posting<'a> {
     pub keys: &'a Keys,
     /// Where requests to bind are kept until their turn comes.
     pub binds: &'a mut Binds,
+    /// Where paths of datagrams are kept until those leave.
+    pub destinations: &'a mut Destinations,
 }
 
 /// # Errors
@@ -111,12 +115,15 @@ impl Posting<'_> {
     /// EINVAL for an opcode that there is not, more pieces or more inline data than the
     /// queue pair was made for, a datagram without an address.
     pub fn convert<P: Objects>(&mut self, given: &SendRequest<'_, P>) -> Result<WorkRequest> {
-        let (data, destination) = (self.data(given)?, self.destination(given)?);
+        let data = self.data(given)?;
+        let ah = self.ah(given)?;
+        // Last of what may be refused: a request to bind is kept from here on.
+        let request = self.request(given)?;
+        let destination = ah.map(|ah| self.destination(given, ah));
         // Flags that there are not are passed over, as by other providers.
         Ok(WorkRequest {
             id: given.id,
-            // Last of what may be refused: a request to bind is kept from here on.
-            request: self.request(given)?,
+            request,
             data,
             signaled: given.flags & IBV_SEND_SIGNALED != 0,
             solicited: given.flags & IBV_SEND_SOLICITED != 0,
@@ -223,18 +230,24 @@ impl Posting<'_> {
         }
     }
 
-    fn destination<P: Objects>(&self, given: &SendRequest<'_, P>) -> Result<Option<Destination>> {
+    /// The address handle of a datagram; `None` for other services.
+    fn ah<'g, P: Objects>(&self, given: &SendRequest<'g, P>) -> Result<Option<&'g Ah>> {
         if self.service != Service::Ud {
             return Ok(None);
         }
         let ah = given.ah.ok_or(Errno::INVAL)?;
-        if ah.pd() != self.pd {
-            return Err(Errno::INVAL);
+        match ah.pd == self.pd {
+            true => Ok(Some(ah)),
+            false => Err(Errno::INVAL),
         }
-        Ok(Some(Destination {
-            address: ah.number(),
+    }
+
+    fn destination<P: Objects>(&mut self, given: &SendRequest<'_, P>, ah: &Ah) -> Destination {
+        let room = usize::try_from(self.cap.max_send_wr).unwrap_or(usize::MAX);
+        Destination {
+            address: self.destinations.keep(ah.path, room),
             qpn: given.remote_qpn & 0x00ff_ffff,
             qkey: given.remote_qkey,
-        }))
+        }
     }
 }

@@ -14,7 +14,6 @@
 
 use super::domain::XrcDomain;
 use super::xrc_target::Sharing;
-use crate::address::Addresses;
 use crate::channel::Records;
 use crate::cq::{Cq, Entry};
 use crate::device::Port;
@@ -38,8 +37,6 @@ pub struct CreateParams {
     pub port: Arc<Port>,
     /// Where asynchronous events are reported.
     pub events: Arc<Records>,
-    /// The context's address handles.
-    pub addresses: Arc<Addresses>,
     /// The service.
     pub service: Service,
     /// Protection domain; that of nothing for XRC targets.
@@ -132,11 +129,6 @@ impl Resources {
     /// The device's port.
     pub fn port(&self) -> &Arc<Port> {
         &self.params.port
-    }
-
-    /// The context's address handles.
-    pub fn addresses(&self) -> &Addresses {
-        &self.params.addresses
     }
 
     /// Sizes it was made with.

@@ -84,7 +84,6 @@ pub use message::{DelegateState, Message, Record};
 pub use opened::{Location, Opened};
 pub use takeover_state::TakeoverState;
 
-use crate::address::Addresses;
 use crate::carrier::registry::User;
 use crate::channel::Records;
 use crate::device::Port;
@@ -132,8 +131,6 @@ pub struct Ground {
     pub port: Arc<Port>,
     /// Where asynchronous events are reported.
     pub events: Arc<Records>,
-    /// The context's address handles.
-    pub addresses: Arc<Addresses>,
 }
 
 /// The parameters of a target's delegate.
@@ -143,7 +140,6 @@ fn target_params(ground: &Ground, xrcd: Arc<Xrcd>) -> CreateParams {
         node: ground.node,
         port: ground.port,
         events: ground.events,
-        addresses: ground.addresses,
         service: Service::XrcTarget,
         pd: PdId::NONE,
         send_cq: None,

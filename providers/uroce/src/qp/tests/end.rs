@@ -82,7 +82,6 @@ impl End {
             node: Arc::clone(&node),
             port: port(),
             events,
-            addresses: Arc::default(),
             service,
             pd: if is_target { PdId::NONE } else { pd },
             send_cq: (!is_target).then(|| Arc::clone(&cq)),
