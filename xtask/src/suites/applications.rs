@@ -58,9 +58,10 @@ pub fn fio_cases(target: &Target, verbs: &[&str], port: u16) -> Vec<Case> {
 }
 
 fn fio(target: &Target, (verb, port): (&&str, u16)) -> Case {
-    // fio permits no RNR retry: the server has more receive requests than the client sends messages
-    // at a time, so that one is left while it posts the next.
-    let server = format!("fio --name=server {BLOCKS} --iodepth=32 --rw=read --port={port}");
+    // fio permits no RNR retry, and its client waits half a second for the server to post receive
+    // requests. The server has as many as the client sends messages, so that none depends on the
+    // time that the server takes to post the next.
+    let server = format!("fio --name=server {BLOCKS} --iodepth=128 --rw=read --port={port}");
     let client = format!(
         "fio --name=client {BLOCKS} --rw=write --port={port} --hostname={} --verb={verb}",
         target.address
