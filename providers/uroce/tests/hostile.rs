@@ -25,7 +25,7 @@ mod inside {
     use uroce_engine::wire::icrc::{Icrc, Network, Route};
     use uroce_engine::wire::{
         Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Headers, ICRC_LEN, Ieth, ImmDt, Opcode, Packet,
-        Reth, XrcEth,
+        Piggyback, Reth, XrcEth,
     };
 
     const PORT: u16 = 4791;
@@ -76,6 +76,7 @@ mod inside {
             },
             ack_request: dice.below(2) == 0,
             selective: dice.below(2) == 0,
+            piggyback: dice.below(2) == 0,
             psn: Psn::new(psn),
         };
         let rkey = if target.knows {
@@ -99,6 +100,11 @@ mod inside {
         headers.aeth = Some(Aeth {
             syndrome: dice.next() as u8,
             msn: dice.next() as u32 & 0x00ff_ffff,
+        });
+        headers.piggyback = Some(Piggyback {
+            syndrome: dice.next() as u8,
+            msn: dice.next() as u32 & 0x00ff_ffff,
+            psn: dice.next() as u32 & 0x00ff_ffff,
         });
         headers.atomic_ack_eth = Some(AtomicAckEth {
             original: dice.next(),

@@ -317,6 +317,7 @@ mod inside {
             destination: number,
             ack_request: false,
             selective: false,
+            piggyback: false,
             psn: Psn::new(psn),
         };
         let opcode = (0..=255).filter_map(Opcode::parse).find(|opcode| {

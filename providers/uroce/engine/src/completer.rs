@@ -36,8 +36,7 @@ impl Completer<'_> {
             self.report(packet);
             return None;
         }
-        let selective = packet.headers.bth.selective;
-        self.requester.learn(selective, self.attributes);
+        self.requester.learn(&packet.headers.bth, self.attributes);
         match kind {
             Kind::Acknowledge => {
                 let failed = self.answer(psn, syndrome?.1);
@@ -57,7 +56,7 @@ impl Completer<'_> {
             return;
         }
         if let Some(report) = Report::parse(packet.payload) {
-            self.requester.learn(bth.selective, self.attributes);
+            self.requester.learn(bth, self.attributes);
             self.requester.on_report(self.now, report, self.counters);
         }
     }

@@ -1,13 +1,14 @@
 //! Packets in, packets out, time (IBTA volume 1, chapter 9).
 
-use super::{QueuePair, Service, State};
+use super::{Attributes, QueuePair, Service, State};
 use crate::completer::Completer;
 use crate::host::Host;
 use crate::outgoing::Outgoing;
+use crate::psn::Psn;
 use crate::requester::{Context, Expired};
 use crate::responder::Request;
 use crate::timer::Time;
-use crate::wire::{Kind, Packet};
+use crate::wire::{Aeth, Bth, Headers, Kind, Opcode, Packet, piggyback};
 use crate::work::Event;
 
 /// The QP number in multicast datagrams.
@@ -43,7 +44,10 @@ impl QueuePair {
         } else if opcode.operation().is_response() {
             self.receive_response(now, packet, host);
         } else {
-            self.receive_request(now, arrival, host);
+            self.receive_piggyback(now, packet, host);
+            if self.state.receives() {
+                self.receive_request(now, arrival, host);
+            }
         }
     }
 
@@ -105,6 +109,31 @@ impl QueuePair {
         }
     }
 
+    /// Takes in the acknowledgement in a request, as if it had come alone before the request.
+    fn receive_piggyback(&mut self, now: Time, packet: &Packet<'_>, host: &mut impl Host) {
+        let Some(piggyback) = packet.headers.piggyback else {
+            return;
+        };
+        let bth = Bth {
+            selective: true,
+            piggyback: true,
+            psn: Psn::new(piggyback.psn),
+            ..Bth::default()
+        };
+        let mut headers = Headers::new(Opcode::ACKNOWLEDGE, bth);
+        headers.aeth = Some(Aeth {
+            syndrome: piggyback.syndrome,
+            msn: piggyback.msn,
+        });
+        let acknowledgement = Packet {
+            headers,
+            payload: &[],
+        };
+        if self.config.service.requests() && self.state.sends() {
+            self.receive_response(now, &acknowledgement, host);
+        }
+    }
+
     /// The next packet to send, if there is one now. To be called after anything else was, until it
     /// answers `None`; a caller that cannot send just now calls later, and nothing is lost.
     ///
@@ -156,7 +185,13 @@ impl QueuePair {
             return None;
         }
         self.responder.speak();
-        let outgoing = self.requester.emit(&context)?;
+        let piggybacks = self.config.service == Service::Rc && self.requester.may_piggyback();
+        let mut outgoing = self.requester.emit(&context)?;
+        if piggybacks && has_room_for_piggyback(&outgoing, &self.attributes) {
+            let piggyback = self.responder.take_waiting();
+            outgoing.headers.bth.piggyback = piggyback.is_some();
+            outgoing.headers.piggyback = piggyback;
+        }
         count(&mut self.counters, &outgoing);
         Some(outgoing)
     }
@@ -187,6 +222,13 @@ impl QueuePair {
             Expired::Fail(status) => self.fail_request(status, host),
         }
     }
+}
+
+/// Whether a packet is no longer than others of the path with an acknowledgement in it.
+fn has_room_for_piggyback(outgoing: &Outgoing<'_>, attributes: &Attributes) -> bool {
+    let length = usize::try_from(outgoing.payload.length());
+    let most = usize::try_from(attributes.path_mtu.bytes());
+    matches!((length, most), (Ok(length), Ok(most)) if length + piggyback::LEN <= most)
 }
 
 fn count(counters: &mut crate::counters::Counters, outgoing: &Outgoing<'_>) {

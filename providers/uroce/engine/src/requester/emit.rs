@@ -467,6 +467,7 @@ fn packet<'e>(
         destination: destination(entry, context),
         ack_request,
         selective: false,
+        piggyback: false,
         psn,
     };
     let mut headers = Headers::new(opcode(entry, position, context.service), bth);

@@ -95,6 +95,8 @@ pub(crate) struct Requester {
     /// Request packets under way at most, without a measured path.
     max_in_flight: u32,
     peer: PeerKind,
+    /// The peer has said that it reads acknowledgements in requests.
+    piggybacks: bool,
     /// State of the way to the peer, once there is anything: there are many queue pairs.
     path: Option<Box<Path>>,
 }
@@ -124,6 +126,7 @@ impl Requester {
             latest: Time::default(),
             max_in_flight,
             peer: PeerKind::default(),
+            piggybacks: false,
             path: None,
         }
     }

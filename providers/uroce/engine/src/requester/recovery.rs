@@ -29,7 +29,7 @@ use crate::counters::Counters;
 use crate::psn::Psn;
 use crate::qp::Attributes;
 use crate::timer::{Moment, Time};
-use crate::wire::Report;
+use crate::wire::{Bth, Report};
 
 impl Requester {
     /// Whether requests say that reports are understood.
@@ -42,10 +42,16 @@ impl Requester {
         self.peer == PeerKind::Selective
     }
 
+    /// Whether the peer reads acknowledgements in requests.
+    pub(crate) fn may_piggyback(&self) -> bool {
+        self.gets_reports() && self.piggybacks
+    }
+
     /// An answer has come whose sender understands reports, or does not.
-    pub(crate) fn learn(&mut self, selective: bool, attributes: &Attributes) {
+    pub(crate) fn learn(&mut self, bth: &Bth, attributes: &Attributes) {
         let before = self.peer;
-        self.peer = match (self.peer, selective) {
+        self.piggybacks |= bth.piggyback;
+        self.peer = match (self.peer, bth.selective) {
             (PeerKind::Other, _) | (PeerKind::Unknown, false) => PeerKind::Other,
             // Answers to other requests may lack the bit.
             _ => PeerKind::Selective,

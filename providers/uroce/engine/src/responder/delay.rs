@@ -5,7 +5,8 @@
 //! thread. So the acknowledgement leaves directly behind the answer, in the same call. It is not
 //! sent first, because a program that polls for the answer has then received it before the
 //! acknowledgement arrives. IBTA volume 1, 9.7.5.1.2, leaves the time of an acknowledgement to the
-//! responder.
+//! responder. Between two ends of this make it leaves inside the answer
+//! ([`crate::wire::Piggyback`]), so that a message costs one packet.
 //!
 //! An acknowledgement waits at most 100 µs. It waits only if this side has sent a request for the
 //! previous message, has no other unacknowledged request, and owes no other reply. After a wait in

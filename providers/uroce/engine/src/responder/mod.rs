@@ -36,7 +36,7 @@ use crate::outgoing::{Outgoing, Payload};
 use crate::psn::Psn;
 use crate::qp::{Attributes, Service};
 use crate::timer::Time;
-use crate::wire::{Nak, Operation, Packet, Syndrome};
+use crate::wire::{Nak, Operation, Packet, Piggyback, Syndrome};
 use crate::work::{Completion, CompletionOpcode, Event, Network, Receive, Status};
 
 /// A message of which a part has arrived.
@@ -343,6 +343,21 @@ impl Responder {
         self.delay.end()
     }
 
+    /// Takes the acknowledgement that waits for a request, to be sent inside it. One that names
+    /// missing packets stays.
+    pub(crate) fn take_waiting(&mut self) -> Option<Piggyback> {
+        if !self.waits() || self.early.is_some() {
+            return None;
+        }
+        let (psn, syndrome) = self.replies.take_ack()?;
+        self.delay.end();
+        Some(Piggyback {
+            syndrome: syndrome.byte(),
+            msn: self.msn.value(),
+            psn: psn.value(),
+        })
+    }
+
     pub(crate) fn emit(
         &mut self,
         service: Service,
@@ -351,6 +366,7 @@ impl Responder {
         self.delay.end();
         let mut outgoing: Outgoing<'_> = self.replies.emit(service, attributes, self.msn)?;
         outgoing.headers.bth.selective = self.selective;
+        outgoing.headers.bth.piggyback = self.selective;
         let bth = &outgoing.headers.bth;
         let syndrome = outgoing.headers.aeth.map(|aeth| aeth.syndrome);
         let is_latest = outgoing.headers.opcode.operation() == Operation::Acknowledge

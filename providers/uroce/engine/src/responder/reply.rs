@@ -126,6 +126,20 @@ impl Replies {
         self.0.is_empty()
     }
 
+    /// Takes a positive acknowledgement that is the only answer.
+    pub(crate) fn take_ack(&mut self) -> Option<(Psn, Syndrome)> {
+        let only = self.0.front().filter(|_| self.0.len() == 1)?;
+        let Reply::Ack {
+            psn,
+            syndrome: syndrome @ Syndrome::Ack(_),
+        } = only.reply
+        else {
+            return None;
+        };
+        self.0.clear();
+        Some((psn, syndrome))
+    }
+
     /// Adds the answer after which no other follows.
     pub(crate) fn end_with(&mut self, reply: Reply) {
         self.0.push_back(Queued::first(reply));

@@ -84,6 +84,12 @@ impl<'a> View<'a> {
         self.0[8] & 0x40 != 0
     }
 
+    /// The second of the seven reserved bits behind A: see [`Bth::piggyback`].
+    #[must_use]
+    pub fn piggyback(self) -> bool {
+        self.0[8] & 0x20 != 0
+    }
+
     /// Packet sequence number.
     #[must_use]
     pub fn psn(self) -> Psn {
@@ -115,6 +121,10 @@ pub struct Bth {
     /// The first of the seven reserved bits behind A, which others send as 0, ignore, and cover by
     /// the ICRC: this end understands reports of missing packets ([`super::Report`]).
     pub selective: bool,
+    /// The second of the reserved bits, which means something only beside [`Bth::selective`]. In a
+    /// request: it contains an acknowledgement ([`super::Piggyback`]). In an answer: this end reads
+    /// such requests.
+    pub piggyback: bool,
     /// Packet sequence number.
     pub psn: Psn,
 }
@@ -134,6 +144,7 @@ impl Bth {
             destination: view.destination(),
             ack_request: view.ack_request(),
             selective: view.selective(),
+            piggyback: view.piggyback(),
             psn: view.psn(),
         }
     }
@@ -148,7 +159,9 @@ impl Bth {
         put16::<2, LEN>(&mut bytes, self.pkey);
         bytes[4] = u8::from(self.fecn) << 7 | u8::from(self.becn) << 6;
         put24::<5, LEN>(&mut bytes, self.destination);
-        bytes[8] = u8::from(self.ack_request) << 7 | u8::from(self.selective) << 6;
+        bytes[8] = u8::from(self.ack_request) << 7
+            | u8::from(self.selective) << 6
+            | u8::from(self.piggyback) << 5;
         put24::<9, LEN>(&mut bytes, self.psn.value());
         bytes
     }

@@ -254,6 +254,12 @@ impl Operation {
 }
 
 impl Opcode {
+    /// RC Acknowledge.
+    pub const ACKNOWLEDGE: Self = Self {
+        transport: Transport::Rc,
+        operation: Operation::Acknowledge,
+    };
+
     /// RC SEND Only, the smallest request.
     pub const SEND_ONLY: Self = Self {
         transport: Transport::Rc,

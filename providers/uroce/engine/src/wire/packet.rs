@@ -1,15 +1,16 @@
 //! A packet: the UDP payload, from BTH to ICRC.
 
-use super::opcode::{Kind, Opcode, PayloadRule};
+use super::opcode::{Kind, Opcode, PayloadRule, Transport};
 use super::{
-    AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth, aeth, aeth::Aeth,
-    atomic_ack_eth, atomic_eth, bth, deth, feth, ieth, imm_dt, report, reth, xrceth,
+    AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, XrcEth, aeth,
+    aeth::Aeth, atomic_ack_eth, atomic_eth, bth, deth, feth, ieth, imm_dt, piggyback, report, reth,
+    xrceth,
 };
 
 /// Bytes of the ICRC at the end.
 pub const ICRC_LEN: usize = 4;
-/// The most that all headers of one packet take: BTH, XRCETH and AtomicETH.
-pub const MAX_HEADERS: usize = bth::LEN + xrceth::LEN + atomic_eth::LEN;
+/// The most that all headers of one packet take: BTH, AtomicETH and an acknowledgement.
+pub const MAX_HEADERS: usize = bth::LEN + atomic_eth::LEN + piggyback::LEN;
 /// The largest path MTU, and so the largest payload.
 pub const MAX_PAYLOAD: usize = 4096;
 
@@ -54,6 +55,8 @@ pub struct Headers {
     pub imm_dt: Option<ImmDt>,
     /// IETH.
     pub ieth: Option<Ieth>,
+    /// An acknowledgement, which the BTH announces.
+    pub piggyback: Option<Piggyback>,
 }
 
 impl Headers {
@@ -75,6 +78,7 @@ impl Headers {
             atomic_ack_eth: None,
             imm_dt: None,
             ieth: None,
+            piggyback: None,
         }
     }
 
@@ -111,7 +115,18 @@ impl Headers {
         if has.ieth {
             out.push(&self.ieth.unwrap_or_default().emit());
         }
+        if self.announces_piggyback() {
+            out.push(&self.piggyback.unwrap_or_default().emit());
+        }
         out
+    }
+
+    /// Whether an acknowledgement stands behind the other headers.
+    fn announces_piggyback(&self) -> bool {
+        self.bth.selective
+            && self.bth.piggyback
+            && self.opcode.transport() == Transport::Rc
+            && !self.opcode.operation().is_response()
     }
 
     fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
@@ -165,6 +180,11 @@ impl Headers {
         if has.ieth {
             let (view, after) = ieth::View::split(rest).ok_or(Malformed::Short)?;
             headers.ieth = Some(Ieth::parse(view));
+            rest = after;
+        }
+        if headers.announces_piggyback() {
+            let (view, after) = piggyback::View::split(rest).ok_or(Malformed::Short)?;
+            headers.piggyback = Some(Piggyback::parse(view));
             rest = after;
         }
         Ok((headers, rest))
@@ -289,7 +309,7 @@ mod tests {
     prop_compose! {
         fn headers()(
             opcode in opcodes(),
-            flags in any::<[bool; 6]>(),
+            flags in any::<[bool; 7]>(),
             pkey in any::<u16>(),
             numbers in any::<[u32; 6]>(),
             wide in any::<[u64; 4]>(),
@@ -307,6 +327,7 @@ mod tests {
                 destination: numbers[0] >> 8,
                 ack_request: flags[4],
                 selective: flags[5],
+                piggyback: flags[6],
                 psn: Psn::new(numbers[1]),
             };
             let has = opcode.extensions();
@@ -322,6 +343,9 @@ mod tests {
             headers.atomic_ack_eth = has.atomic_ack_eth.then_some(AtomicAckEth { original: wide[3] });
             headers.imm_dt = has.imm_dt.then_some(ImmDt { data: numbers[5] });
             headers.ieth = has.ieth.then_some(Ieth { rkey: numbers[5] });
+            headers.piggyback = headers.announces_piggyback().then_some(Piggyback {
+                syndrome, msn: numbers[2] >> 8, psn: numbers[3] >> 8,
+            });
             headers
         }
     }
@@ -368,9 +392,14 @@ mod tests {
 
     #[test]
     fn the_largest_headers_fit() {
+        let bth = Bth {
+            selective: true,
+            piggyback: true,
+            ..Bth::default()
+        };
         let largest = (0..=255)
             .filter_map(Opcode::parse)
-            .map(|opcode| Headers::new(opcode, Bth::default()).emit().as_slice().len())
+            .map(|opcode| Headers::new(opcode, bth).emit().as_slice().len())
             .max();
         assert_eq!(largest, Some(MAX_HEADERS));
     }

@@ -217,6 +217,7 @@ fn packet(destination: u32, psn: u32, srqn: u32, [a, b, c, d]: [u8; 4]) -> Vec<u
             destination,
             ack_request: true,
             selective: false,
+            piggyback: false,
             psn: Psn::new(psn),
         },
     );

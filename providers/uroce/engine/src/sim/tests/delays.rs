@@ -17,7 +17,15 @@ fn talking(setup: &Setup) -> World {
     world
 }
 
+/// Two ends of which each takes the other for one of another make.
 fn delaying() -> Setup {
+    Setup {
+        plain: true,
+        ..of_one_make()
+    }
+}
+
+fn of_one_make() -> Setup {
     Setup {
         delays: true,
         ..Setup::new(Service::Rc)
@@ -25,8 +33,12 @@ fn delaying() -> Setup {
 }
 
 fn send_message(world: &mut World, side: usize) {
+    send_long(world, side, 8);
+}
+
+fn send_long(world: &mut World, side: usize, length: u32) {
     let number = world.ends[side].host.completions.len() as u64;
-    let mut wr = wr(number, Request::Write(remote(64)), 0, 8);
+    let mut wr = wr(number, Request::Write(remote(512)), 0, length);
     wr.signaled = true;
     world.post(side, wr);
 }
@@ -84,6 +96,76 @@ fn an_acknowledgement_goes_behind_the_answer() {
     let [left, right] = &world.ends;
     assert_eq!(left.qp.counters().duplicates, 0);
     assert_eq!(right.qp.counters().duplicates, 0);
+}
+
+#[test]
+fn between_ends_of_one_make_it_goes_inside_the_answer() {
+    let mut world = after_a_message(&of_one_make());
+    for turn in 0..10 {
+        let side = (turn + 1) % 2;
+        assert_eq!(sent(&mut world, side), []);
+        send_message(&mut world, side);
+        assert_eq!(sent(&mut world, side), [Operation::WriteOnly]);
+        arrive(&mut world);
+        assert_eq!(world.ends[1 - side].qp.outstanding(), 0);
+    }
+    world.rest();
+    for (side, end) in world.ends.iter().enumerate() {
+        let statuses = world.statuses(side);
+        assert!(
+            statuses
+                .iter()
+                .all(|(_, status)| *status == Status::Success)
+        );
+        assert_eq!(end.qp.counters().duplicates, 0);
+    }
+}
+
+#[test]
+fn an_answer_without_room_for_it_is_followed_by_it() {
+    for (length, room) in [(248, true), (249, false), (256, false)] {
+        let mut world = after_a_message(&of_one_make());
+        send_long(&mut world, 1, length);
+        let both = [Operation::WriteOnly, Operation::Acknowledge];
+        let expected = if room { &both[..1] } else { &both[..] };
+        assert_eq!(sent(&mut world, 1), expected, "{length}");
+        arrive(&mut world);
+        assert_eq!(world.ends[0].qp.outstanding(), 0);
+    }
+}
+
+#[test]
+fn both_messages_complete_if_an_answer_with_it_inside_is_lost() {
+    let mut world = after_a_message(&of_one_make());
+    send_message(&mut world, 1);
+    let end = &mut world.ends[1];
+    let lost = end.qp.transmit(world.now, &mut end.host).expect("a packet");
+    assert!(lost.headers.piggyback.is_some());
+    assert_eq!(sent(&mut world, 1), []);
+    world.rest();
+    for side in [0, 1] {
+        let statuses = world.statuses(side);
+        assert_eq!(statuses.len(), 2);
+        assert!(
+            statuses
+                .iter()
+                .all(|(_, status)| *status == Status::Success)
+        );
+    }
+}
+
+#[test]
+fn a_negative_answer_does_not_go_inside() {
+    let mut world = talking(&of_one_make());
+    // A SEND without a receive request.
+    let mut wr = wr(50, Request::Send, 0, 8);
+    wr.signaled = true;
+    world.post(0, wr);
+    assert_eq!(sent(&mut world, 0), [Operation::SendOnly]);
+    arrive(&mut world);
+    send_message(&mut world, 1);
+    let packets = sent(&mut world, 1);
+    assert!(packets.contains(&Operation::Acknowledge), "{packets:?}");
 }
 
 #[test]
