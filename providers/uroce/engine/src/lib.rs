@@ -38,8 +38,8 @@
 //!
 //! *Two of this make* ([`wire::Report`]). An end says by a reserved bit, which others ignore, that
 //! it understands reports of missing packets. Between two such ends of an RC connection, lost
-//! packets are sent again alone, and an acknowledgement leaves inside the next request where the
-//! two sides take turns ([`wire::Piggyback`]), which a second reserved bit announces. Towards others
+//! packets are sent again alone. Where the two sides take turns, an acknowledgement leaves inside
+//! the next request ([`wire::Piggyback`]), which a second reserved bit announces. Towards others
 //! everything is as the specification says.
 //!
 //! *Locks.* None. The caller serializes the calls of one queue pair.
