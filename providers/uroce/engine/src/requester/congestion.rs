@@ -66,7 +66,7 @@ const MOST_BYTES: u32 = 16 << 20;
 /// Messages of fewer packets than this are short, and at most so many of their packets are in
 /// flight: short messages that wait for an acknowledgement are then sent together, which costs less
 /// than one after the other.
-const LONG: u32 = 16;
+const LONG: u32 = 4;
 const OF_SHORT: u32 = 64;
 /// Response packets for each request packet of the window of a near path, and at most.
 const RESPONSES: u32 = 4;
@@ -393,7 +393,8 @@ mod tests {
             }
             let window = path.window;
             assert_eq!(window.size(), packets);
-            assert_eq!((window.before(16), window.before(15)), (packets, 64));
+            let before = [LONG, LONG - 1].map(|length| window.before(length));
+            assert_eq!(before, [packets, OF_SHORT]);
             assert_eq!(window.responses(), 256);
             let requests = [0, 1, 2, 4, 128].map(|reads| window.request(reads));
             assert_eq!(requests, [256, 256, 128, 64, 64]);
