@@ -45,9 +45,10 @@ impl Queue {
     /// The queue of `count` completions in a region, followed by its control word.
     fn new(region: Region, count: u32) -> Result<Self> {
         let control = Completions::bytes(count)? + offset_of!(siw_cq_ctrl, flags);
+        let [completions, notify] = region.twice();
         let queue = Self {
-            notify: SharedWord::new(region.share(), control)?,
-            completions: Slots::new(region, count)?,
+            notify: SharedWord::new(notify, control)?,
+            completions: Slots::new(completions, count)?,
             next: 0,
         };
         queue.notify.set(SIW_NOTIFY_NOT);

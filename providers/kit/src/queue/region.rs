@@ -8,7 +8,13 @@ use std::sync::Arc;
 
 /// Memory that another party reads and writes too. It is never seen through a reference, save for
 /// atomics.
-pub struct Region(Arc<Bytes>);
+pub struct Region(Owner);
+
+/// Most regions have one owner: a count of owners would be a block of memory more for each queue.
+enum Owner {
+    One(Bytes),
+    Many(Arc<Bytes>),
+}
 
 struct Bytes {
     at: NonNull<u8>,
@@ -31,7 +37,7 @@ impl Region {
         // SAFETY: a new mapping, to which nothing refers.
         let at = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, fd, offset) }?;
         let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self(Arc::new(Bytes {
+        Ok(Self(Owner::One(Bytes {
             at,
             length,
             mapped: true,
@@ -46,23 +52,51 @@ impl Region {
     pub fn plain(length: usize) -> Result<Self> {
         let at = crate::sys::memory::zeroed(length)?;
         let at = NonNull::new(at.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self(Arc::new(Bytes {
+        Ok(Self(Owner::Many(Arc::new(Bytes {
             at,
             length,
             mapped: false,
-        })))
+        }))))
     }
 
-    /// The same memory again: for other structures in it, or for the other side in tests.
+    /// The same memory again: for the other side in tests.
+    ///
+    /// # Panics
+    /// If the region is neither [`Region::plain`] nor [`Region::twice`].
+    #[cfg(any(test, feature = "testing"))]
+    #[allow(clippy::panic)] // of tests alone
     #[must_use]
     pub fn share(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        match &self.0 {
+            Owner::Many(bytes) => Self(Owner::Many(Arc::clone(bytes))),
+            Owner::One(_) => panic!("the region has one owner"),
+        }
+    }
+
+    /// The memory for two structures that lie in it.
+    #[must_use]
+    pub fn twice(self) -> [Self; 2] {
+        let bytes = match self.0 {
+            Owner::One(bytes) => Arc::new(bytes),
+            Owner::Many(bytes) => bytes,
+        };
+        [
+            Self(Owner::Many(Arc::clone(&bytes))),
+            Self(Owner::Many(bytes)),
+        ]
+    }
+
+    fn bytes(&self) -> &Bytes {
+        match &self.0 {
+            Owner::One(bytes) => bytes,
+            Owner::Many(bytes) => bytes,
+        }
     }
 
     /// Bytes.
     #[must_use]
     pub fn length(&self) -> usize {
-        self.0.length
+        self.bytes().length
     }
 
     /// The place of `size` bytes at `offset`, if they lie in the region and `offset` is a multiple
@@ -71,12 +105,13 @@ impl Region {
     /// # Errors
     /// EIO if they do not: then the kernel's description of the region is wrong.
     pub(super) fn place(&self, offset: usize, size: usize, align: usize) -> Result<NonNull<u8>> {
+        let bytes = self.bytes();
         let end = offset.checked_add(size).ok_or(Errno::IO)?;
-        if end > self.0.length || !offset.is_multiple_of(align) {
+        if end > bytes.length || !offset.is_multiple_of(align) {
             return Err(Errno::IO);
         }
         // SAFETY: within the region.
-        let place = unsafe { self.0.at.add(offset) };
+        let place = unsafe { bytes.at.add(offset) };
         if !place.addr().get().is_multiple_of(align) {
             return Err(Errno::IO);
         }
