@@ -160,7 +160,7 @@ impl Provider for Context {
 
     fn bind_mw(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         mw: &Arc<Mw>,
         id: u64,
         flags: u32,
@@ -173,25 +173,25 @@ impl Provider for Context {
         Cq::create(&self.kernel, init)
     }
 
-    fn resize_cq(&self, cq: &Arc<Cq>, entries: u32) -> Result<u32> {
+    fn resize_cq(&self, cq: &Cq, entries: u32) -> Result<u32> {
         cq.resize(&self.kernel, entries)
     }
 
-    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<ReportedEvents> {
+    fn destroy_cq(&self, cq: &Cq) -> Result<ReportedEvents> {
         cq.destroy(&self.kernel)
     }
 
     #[inline]
-    fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
+    fn poll_cq(&self, cq: &Cq, room: &mut [ibv_wc]) -> Result<usize> {
         cq.poll(&self.kernel, room)
     }
 
     #[inline]
-    fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
+    fn poll_ex(&self, cq: &Cq) -> Option<Polled> {
         cq.poll_one(&self.kernel)
     }
 
-    fn req_notify_cq(&self, cq: &Arc<Cq>, solicited_only: bool) -> Result<()> {
+    fn req_notify_cq(&self, cq: &Cq, solicited_only: bool) -> Result<()> {
         cq::req_notify_cq(&self.kernel, cq.handle, solicited_only)
     }
 
@@ -199,22 +199,22 @@ impl Provider for Context {
         Srq::create(self, init)
     }
 
-    fn modify_srq(&self, srq: &Arc<Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+    fn modify_srq(&self, srq: &Srq, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
         srq.modify(&self.kernel, attr, mask)
     }
 
-    fn query_srq(&self, srq: &Arc<Srq>) -> Result<ibv_srq_attr> {
+    fn query_srq(&self, srq: &Srq) -> Result<ibv_srq_attr> {
         plain::query_srq(&self.kernel, srq.handle)
     }
 
-    fn destroy_srq(&self, srq: &Arc<Srq>) -> Result<u32> {
+    fn destroy_srq(&self, srq: &Srq) -> Result<u32> {
         srq.destroy(&self.kernel)
     }
 
     #[inline]
     fn post_srq_recv<'a>(
         &self,
-        srq: &Arc<Srq>,
+        srq: &Srq,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         srq.post(&self.kernel, requests)
@@ -224,26 +224,26 @@ impl Provider for Context {
         Qp::create(self, init)
     }
 
-    fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+    fn modify_qp(&self, qp: &Qp, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         qp.plain.modify(&self.kernel, attr, mask)
     }
 
-    fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
+    fn query_qp(&self, qp: &Qp, attr: &mut ibv_qp_attr) -> Result<()> {
         qp.plain.query(&self.kernel, attr)
     }
 
-    fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
+    fn destroy_qp(&self, qp: &Qp) -> Result<u32> {
         qp.plain.destroy(&self.kernel)
     }
 
     #[inline]
-    fn post_send<'a>(&self, qp: &Arc<Qp>, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
+    fn post_send<'a>(&self, qp: &Qp, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
         qp.post_send(&self.kernel, &mut requests.views())
     }
 
     fn post_send_all<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         qp.post_send_all(&self.kernel, requests)
@@ -252,17 +252,17 @@ impl Provider for Context {
     #[inline]
     fn post_recv<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         qp.post_recv(requests)
     }
 
-    fn attach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+    fn attach_mcast(&self, qp: &Qp, gid: &ibv_gid, lid: u16) -> Result<()> {
         ah::attach_mcast(&self.kernel, qp.plain.handle, gid.bytes(), lid)
     }
 
-    fn detach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+    fn detach_mcast(&self, qp: &Qp, gid: &ibv_gid, lid: u16) -> Result<()> {
         ah::detach_mcast(&self.kernel, qp.plain.handle, gid.bytes(), lid)
     }
 

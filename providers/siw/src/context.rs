@@ -116,21 +116,21 @@ impl Provider for Context {
         Cq::create(&self.kernel, init)
     }
 
-    fn destroy_cq(&self, cq: &Arc<Cq>) -> Result<ReportedEvents> {
+    fn destroy_cq(&self, cq: &Cq) -> Result<ReportedEvents> {
         cq.destroy(&self.kernel)
     }
 
     #[inline]
-    fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
+    fn poll_cq(&self, cq: &Cq, room: &mut [ibv_wc]) -> Result<usize> {
         cq.poll(room)
     }
 
     #[inline]
-    fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
+    fn poll_ex(&self, cq: &Cq) -> Option<Polled> {
         cq.poll_one()
     }
 
-    fn req_notify_cq(&self, cq: &Arc<Cq>, solicited_only: bool) -> Result<()> {
+    fn req_notify_cq(&self, cq: &Cq, solicited_only: bool) -> Result<()> {
         cq.notify(solicited_only)
     }
 
@@ -139,22 +139,22 @@ impl Provider for Context {
         Ok((Srq::create(self, init)?, 0))
     }
 
-    fn modify_srq(&self, srq: &Arc<Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+    fn modify_srq(&self, srq: &Srq, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
         srq.modify(&self.kernel, attr, mask)
     }
 
-    fn query_srq(&self, srq: &Arc<Srq>) -> Result<ibv_srq_attr> {
+    fn query_srq(&self, srq: &Srq) -> Result<ibv_srq_attr> {
         plain::query_srq(&self.kernel, srq.handle)
     }
 
-    fn destroy_srq(&self, srq: &Arc<Srq>) -> Result<u32> {
+    fn destroy_srq(&self, srq: &Srq) -> Result<u32> {
         srq.destroy(&self.kernel)
     }
 
     #[inline]
     fn post_srq_recv<'a>(
         &self,
-        srq: &Arc<Srq>,
+        srq: &Srq,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         srq.post(requests)
@@ -164,22 +164,22 @@ impl Provider for Context {
         Qp::create(self, init)
     }
 
-    fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+    fn modify_qp(&self, qp: &Qp, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         qp.plain.modify(&self.kernel, attr, mask)
     }
 
-    fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
+    fn query_qp(&self, qp: &Qp, attr: &mut ibv_qp_attr) -> Result<()> {
         qp.plain.query(&self.kernel, attr)
     }
 
-    fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
+    fn destroy_qp(&self, qp: &Qp) -> Result<u32> {
         qp.plain.destroy(&self.kernel)
     }
 
     #[inline]
     fn post_send<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         qp.post_send(&self.kernel, requests)
@@ -187,7 +187,7 @@ impl Provider for Context {
 
     fn post_send_all<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         qp.post_send_all(&self.kernel, requests)
@@ -196,7 +196,7 @@ impl Provider for Context {
     #[inline]
     fn post_recv<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         qp.post_recv(requests)

@@ -107,7 +107,7 @@ impl Context {
             pd,
             send_cq: init.send_cq.cloned(),
             recv_cq: init.recv_cq.cloned(),
-            srq: init.srq.map(|srq| Arc::clone(&**srq)),
+            srq: init.srq.cloned(),
             xrcd: init.xrcd.map(|xrcd| Arc::clone(xrcd) as Arc<dyn XrcDomain>),
             cap: *init.cap,
             sq_sig_all: init.sq_sig_all,
@@ -136,7 +136,7 @@ impl Context {
             pd: pd.id(),
             send_cq: Arc::clone(send_cq),
             recv_cq: Arc::clone(recv_cq),
-            srq: init.srq.map(|srq| Arc::clone(&**srq)),
+            srq: init.srq.cloned(),
             cap: *init.cap,
             sq_sig_all: init.sq_sig_all,
         };
@@ -204,7 +204,7 @@ impl Provider for Context {
     type Mr = Mr;
     type Mw = Mw;
     type Dm = Dm;
-    type Cq = Cq;
+    type Cq = Arc<Cq>;
     type Srq = Arc<Srq>;
     type Qp = Qp;
     type Ah = Ah;
@@ -254,7 +254,7 @@ impl Provider for Context {
         counting::OPERATIONS
     }
 
-    fn attach_comp_cntr(&self, qp: &Arc<Qp>, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
+    fn attach_comp_cntr(&self, qp: &Qp, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
         qp.state()?.count_on(cntr, ops)
     }
 
@@ -336,7 +336,7 @@ impl Provider for Context {
 
     fn bind_mw(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         mw: &Arc<Mw>,
         id: u64,
         flags: u32,
@@ -345,7 +345,7 @@ impl Provider for Context {
         qp.bind_mw(mw, id, flags, info)
     }
 
-    fn create_cq(&self, init: &CqInit<'_>) -> Result<(Cq, u32)> {
+    fn create_cq(&self, init: &CqInit<'_>) -> Result<(Arc<Cq>, u32)> {
         if init.vector >= limits::VECTORS {
             return Err(Errno::INVAL);
         }
@@ -355,7 +355,7 @@ impl Provider for Context {
         let cq = Cq::new(init.token, entries, channel, events, init.ignore_overrun)?;
         let timed = init.readers.is_some();
         let cq = if timed { cq } else { cq.untimed() };
-        Ok((cq, entries))
+        Ok((Arc::new(cq), entries))
     }
 
     fn resize_cq(&self, cq: &Arc<Cq>, entries: u32) -> Result<u32> {
@@ -419,24 +419,24 @@ impl Provider for Context {
         Ok((srq, number))
     }
 
-    fn modify_srq(&self, srq: &Arc<Arc<Srq>>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+    fn modify_srq(&self, srq: &Arc<Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
         if mask & IBV_SRQ_MAX_WR != 0 && attr.max_wr > limits::MAX_WR {
             return Err(Errno::INVAL);
         }
         srq.modify(attr, mask)
     }
 
-    fn query_srq(&self, srq: &Arc<Arc<Srq>>) -> Result<ibv_srq_attr> {
+    fn query_srq(&self, srq: &Arc<Srq>) -> Result<ibv_srq_attr> {
         Ok(srq.query())
     }
 
-    fn destroy_srq(&self, srq: &Arc<Arc<Srq>>) -> Result<u32> {
+    fn destroy_srq(&self, srq: &Arc<Srq>) -> Result<u32> {
         Ok(srq.leave())
     }
 
     fn post_srq_recv<'a>(
         &self,
-        srq: &Arc<Arc<Srq>>,
+        srq: &Arc<Srq>,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         srq.post(requests)
@@ -480,15 +480,15 @@ impl Provider for Context {
         Ok(Qp::Protocol(Named { state, token }))
     }
 
-    fn modify_qp(&self, qp: &Arc<Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+    fn modify_qp(&self, qp: &Qp, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         qp.modify(attr, mask)
     }
 
-    fn query_qp(&self, qp: &Arc<Qp>, attr: &mut ibv_qp_attr) -> Result<()> {
+    fn query_qp(&self, qp: &Qp, attr: &mut ibv_qp_attr) -> Result<()> {
         qp.query(attr)
     }
 
-    fn destroy_qp(&self, qp: &Arc<Qp>) -> Result<u32> {
+    fn destroy_qp(&self, qp: &Qp) -> Result<u32> {
         let reported = qp.destroy()?;
         if let Ok(state) = qp.state()
             && !state.is_named()
@@ -506,13 +506,13 @@ impl Provider for Context {
         Ok(reported)
     }
 
-    fn post_send<'a>(&self, qp: &Arc<Qp>, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
+    fn post_send<'a>(&self, qp: &Qp, requests: &mut impl SendChain<'a, Self>) -> Result<()> {
         qp.post_send(requests)
     }
 
     fn post_send_all<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         qp.post_send_all(requests)
@@ -520,18 +520,18 @@ impl Provider for Context {
 
     fn post_recv<'a>(
         &self,
-        qp: &Arc<Qp>,
+        qp: &Qp,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         qp.post_recv(requests)
     }
 
-    fn attach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
+    fn attach_mcast(&self, qp: &Qp, gid: &ibv_gid, _: u16) -> Result<()> {
         let state = qp.state()?;
         state.groups().attach(state.resources(), gid)
     }
 
-    fn detach_mcast(&self, qp: &Arc<Qp>, gid: &ibv_gid, _: u16) -> Result<()> {
+    fn detach_mcast(&self, qp: &Qp, gid: &ibv_gid, _: u16) -> Result<()> {
         let state = qp.state()?;
         state.groups().detach(state.resources(), gid)
     }
@@ -591,8 +591,8 @@ impl Provider for Context {
         Ok(())
     }
 
-    fn create_flow(&self, qp: &Arc<Qp>, init: &FlowInit<'_, Self>) -> Result<raw::Flow> {
-        let target = match &**qp {
+    fn create_flow(&self, qp: &Qp, init: &FlowInit<'_, Self>) -> Result<raw::Flow> {
+        let target = match qp {
             Qp::Raw(raw) => raw::Target::Qp(Arc::clone(raw)),
             Qp::Spread(spread) => raw::Target::Spread(Arc::clone(spread)),
             // Datagrams come by their queue pair's number, and by no rule.

@@ -136,7 +136,7 @@ pub struct XrcInit<'a, P: Provider> {
     /// The domain.
     pub xrcd: &'a Arc<P::Xrcd>,
     /// Queue for completions of its requests.
-    pub cq: &'a Arc<P::Cq>,
+    pub cq: &'a P::Cq,
 }
 
 /// Parameters of a new queue pair.
@@ -148,11 +148,11 @@ pub struct QpInit<'a, P: Provider> {
     /// Protection domain; XRC targets have none.
     pub pd: Option<&'a Arc<P::Pd>>,
     /// Queue for completions of send requests.
-    pub send_cq: Option<&'a Arc<P::Cq>>,
+    pub send_cq: Option<&'a P::Cq>,
     /// Queue for completions of receive requests.
-    pub recv_cq: Option<&'a Arc<P::Cq>>,
+    pub recv_cq: Option<&'a P::Cq>,
     /// Shared receive queue.
-    pub srq: Option<&'a Arc<P::Srq>>,
+    pub srq: Option<&'a P::Srq>,
     /// XRC domain of an XRC target.
     pub xrcd: Option<&'a Arc<P::Xrcd>>,
     /// Requested sizes; the shim returns the values that the provider leaves here.
@@ -178,8 +178,10 @@ pub struct QpInit<'a, P: Provider> {
 ///
 /// Every method may be called from several threads at once. A `destroy_*` method is called when
 /// nothing that was made with the object is left; after `Ok` the application has no way to reach it
-/// any more (the provider may hold references to it a little longer). Methods that a provider
-/// leaves out answer EOPNOTSUPP.
+/// any more (the provider may hold references to it a little longer). Queues and queue pairs lie in
+/// the block of their C structure, because programs make one for each connection: a provider that
+/// holds references to them names an [`Arc`] as their type. Methods that a provider leaves out
+/// answer EOPNOTSUPP.
 #[allow(unused_variables, reason = "the names document the defaults")]
 pub trait Provider: Sized + Send + Sync + 'static {
     /// Protection domain.
@@ -250,7 +252,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL for a queue pair that is neither in RESET nor in INIT.
-    fn attach_comp_cntr(&self, qp: &Arc<Self::Qp>, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
+    fn attach_comp_cntr(&self, qp: &Self::Qp, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_query_rt_values_ex(3): the device's clock.
@@ -384,7 +386,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// EINVAL, ENOMEM according to its page.
     fn bind_mw(
         &self,
-        qp: &Arc<Self::Qp>,
+        qp: &Self::Qp,
         mw: &Arc<Self::Mw>,
         id: u64,
         flags: u32,
@@ -402,41 +404,41 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL for a size under the number of completions in it.
-    fn resize_cq(&self, cq: &Arc<Self::Cq>, entries: u32) -> Result<u32> {
+    fn resize_cq(&self, cq: &Self::Cq, entries: u32) -> Result<u32> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_modify_cq(3): moderation.
     ///
     /// # Errors
     /// Its errno.
-    fn moderate_cq(&self, cq: &Arc<Self::Cq>, count: u16, period: u16) -> Result<()> {
+    fn moderate_cq(&self, cq: &Self::Cq, count: u16, period: u16) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_destroy_cq(3).
     ///
     /// # Errors
     /// Its errno; then the queue is still there.
-    fn destroy_cq(&self, cq: &Arc<Self::Cq>) -> Result<ReportedEvents>;
+    fn destroy_cq(&self, cq: &Self::Cq) -> Result<ReportedEvents>;
     /// ibv_poll_cq(3): fills `room` from its beginning.
     ///
     /// # Errors
     /// Its errno (the shim answers it as a negative number).
-    fn poll_cq(&self, cq: &Arc<Self::Cq>, room: &mut [ibv_wc]) -> Result<usize>;
+    fn poll_cq(&self, cq: &Self::Cq, room: &mut [ibv_wc]) -> Result<usize>;
     /// The next completion of an extended queue; `None` if it is empty. Both ways of polling take
     /// from the same entries.
-    fn poll_ex(&self, cq: &Arc<Self::Cq>) -> Option<Polled>;
+    fn poll_ex(&self, cq: &Self::Cq) -> Option<Polled>;
     /// The same in the middle of a batch: only the completions that are in the queue. A provider
     /// that looks for more when a poll finds nothing does so at the beginning of a batch, and not
     /// here: otherwise a program that has requested an event and reads to the end of the queue
     /// would get one for completions that it has just read.
-    fn poll_next(&self, cq: &Arc<Self::Cq>) -> Option<Polled> {
+    fn poll_next(&self, cq: &Self::Cq) -> Option<Polled> {
         self.poll_ex(cq)
     }
     /// ibv_req_notify_cq(3).
     ///
     /// # Errors
     /// Its errno.
-    fn req_notify_cq(&self, cq: &Arc<Self::Cq>, solicited_only: bool) -> Result<()>;
+    fn req_notify_cq(&self, cq: &Self::Cq, solicited_only: bool) -> Result<()>;
 
     /// ibv_create_srq(3), ibv_create_srq_ex(3): the queue and its number.
     ///
@@ -449,21 +451,21 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// Its errno.
-    fn modify_srq(&self, srq: &Arc<Self::Srq>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+    fn modify_srq(&self, srq: &Self::Srq, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_query_srq(3).
     ///
     /// # Errors
     /// Its errno.
-    fn query_srq(&self, srq: &Arc<Self::Srq>) -> Result<ibv_srq_attr> {
+    fn query_srq(&self, srq: &Self::Srq) -> Result<ibv_srq_attr> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_destroy_srq(3): number of asynchronous events reported.
     ///
     /// # Errors
     /// Its errno.
-    fn destroy_srq(&self, srq: &Arc<Self::Srq>) -> Result<u32> {
+    fn destroy_srq(&self, srq: &Self::Srq) -> Result<u32> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_post_srq_recv(3). Requests before the refused one are posted; the last one taken from
@@ -474,7 +476,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// EINVAL, ENOMEM according to its page.
     fn post_srq_recv<'a>(
         &self,
-        srq: &Arc<Self::Srq>,
+        srq: &Self::Srq,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         Err(Errno::OPNOTSUPP)
@@ -498,26 +500,22 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL for a transition, attribute or value that there is not.
-    fn modify_qp(&self, qp: &Arc<Self::Qp>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state>;
+    fn modify_qp(&self, qp: &Self::Qp, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state>;
     /// ibv_query_qp(3): all attributes, capabilities included. `attr` is all zeros.
     ///
     /// # Errors
     /// Its errno.
-    fn query_qp(&self, qp: &Arc<Self::Qp>, attr: &mut ibv_qp_attr) -> Result<()>;
+    fn query_qp(&self, qp: &Self::Qp, attr: &mut ibv_qp_attr) -> Result<()>;
     /// ibv_destroy_qp(3): number of asynchronous events reported.
     ///
     /// # Errors
     /// EBUSY while it is attached to a multicast group.
-    fn destroy_qp(&self, qp: &Arc<Self::Qp>) -> Result<u32>;
+    fn destroy_qp(&self, qp: &Self::Qp) -> Result<u32>;
     /// ibv_post_send(3). As for [`Provider::post_srq_recv`].
     ///
     /// # Errors
     /// EINVAL, ENOMEM according to its page.
-    fn post_send<'a>(
-        &self,
-        qp: &Arc<Self::Qp>,
-        requests: &mut impl SendChain<'a, Self>,
-    ) -> Result<()>;
+    fn post_send<'a>(&self, qp: &Self::Qp, requests: &mut impl SendChain<'a, Self>) -> Result<()>;
     /// ibv_wr_complete(3): posts all of the requests, of which there is at least one, or none.
     /// Data to copy stands in memory of the shim's ([`Inline::Bytes`]).
     ///
@@ -525,7 +523,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// EINVAL, ENOMEM as for ibv_post_send(3); then none is posted.
     fn post_send_all<'a>(
         &self,
-        qp: &Arc<Self::Qp>,
+        qp: &Self::Qp,
         requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()>;
     /// ibv_post_recv(3). As for [`Provider::post_srq_recv`].
@@ -534,35 +532,35 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// EINVAL, ENOMEM according to its page.
     fn post_recv<'a>(
         &self,
-        qp: &Arc<Self::Qp>,
+        qp: &Self::Qp,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()>;
     /// ibv_attach_mcast(3).
     ///
     /// # Errors
     /// Its errno.
-    fn attach_mcast(&self, qp: &Arc<Self::Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+    fn attach_mcast(&self, qp: &Self::Qp, gid: &ibv_gid, lid: u16) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_detach_mcast(3).
     ///
     /// # Errors
     /// Its errno.
-    fn detach_mcast(&self, qp: &Arc<Self::Qp>, gid: &ibv_gid, lid: u16) -> Result<()> {
+    fn detach_mcast(&self, qp: &Self::Qp, gid: &ibv_gid, lid: u16) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_set_ece(3). The provider refuses unknown bits of `comp_mask`.
     ///
     /// # Errors
     /// Its errno.
-    fn set_ece(&self, qp: &Arc<Self::Qp>, ece: &ibv_ece) -> Result<()> {
+    fn set_ece(&self, qp: &Self::Qp, ece: &ibv_ece) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_query_ece(3).
     ///
     /// # Errors
     /// Its errno.
-    fn query_ece(&self, qp: &Arc<Self::Qp>) -> Result<ibv_ece> {
+    fn query_ece(&self, qp: &Self::Qp) -> Result<ibv_ece> {
         Err(Errno::OPNOTSUPP)
     }
 
@@ -649,7 +647,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// EINVAL for an invalid rule, EOPNOTSUPP for one that the provider does not support.
-    fn create_flow(&self, qp: &Arc<Self::Qp>, init: &FlowInit<'_, Self>) -> Result<Self::Flow> {
+    fn create_flow(&self, qp: &Self::Qp, init: &FlowInit<'_, Self>) -> Result<Self::Flow> {
         Err(Errno::OPNOTSUPP)
     }
     /// ibv_destroy_flow(3).

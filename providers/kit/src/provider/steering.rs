@@ -45,7 +45,7 @@ pub struct WqInit<'a, P: Provider> {
     /// Protection domain.
     pub pd: &'a Arc<P::Pd>,
     /// Queue for its completions.
-    pub cq: &'a Arc<P::Cq>,
+    pub cq: &'a P::Cq,
     /// Maximum of requests; the shim returns the value that the provider leaves here.
     pub max_wr: u32,
     /// Most pieces of a request; likewise.

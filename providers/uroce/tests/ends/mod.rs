@@ -46,7 +46,7 @@ pub fn port_of(name: &str) -> Arc<Port> {
 
 /// An end.
 pub struct End {
-    qp: Arc<<Context as Provider>::Qp>,
+    qp: <Context as Provider>::Qp,
     number: u32,
     kind: ibv_qp_type,
     device: Rc<Device>,
@@ -56,7 +56,7 @@ pub struct End {
 pub struct Device {
     context: Context,
     pd: Arc<<Context as Provider>::Pd>,
-    cq: Arc<<Context as Provider>::Cq>,
+    cq: <Context as Provider>::Cq,
     channel: Option<OwnedFd>,
     _async: OwnedFd,
     mr: Arc<<Context as Provider>::Mr>,
@@ -121,7 +121,7 @@ impl End {
         };
         let (qp, number) = context.create_qp(&mut init).expect("queue pair");
         Self {
-            qp: Arc::new(qp),
+            qp,
             number,
             kind,
             device,
@@ -134,7 +134,7 @@ impl End {
     }
 
     /// The queue pair.
-    pub fn qp(&self) -> &Arc<<Context as Provider>::Qp> {
+    pub fn qp(&self) -> &<Context as Provider>::Qp {
         &self.qp
     }
 
@@ -149,7 +149,7 @@ impl End {
     }
 
     /// Its completion queue.
-    pub fn completions(&self) -> &Arc<<Context as Provider>::Cq> {
+    pub fn completions(&self) -> &<Context as Provider>::Cq {
         &self.device.cq
     }
 
@@ -521,7 +521,6 @@ impl Device {
             readers: None,
         };
         let (cq, _) = context.create_cq(&init).expect("queue");
-        let cq = Arc::new(cq);
         Self {
             context,
             pd,

@@ -8,7 +8,6 @@ use crate::errno::{Errno, Result};
 use crate::provider::{Commands, Numbered, Provider, QpInit};
 use crate::uverbs::{Driver, qp};
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 
 /// The kernel's part of a queue pair.
 pub struct PlainQp {
@@ -38,12 +37,12 @@ impl PlainQp {
         if !known || !plain {
             return Err(Errno::OPNOTSUPP);
         }
-        let queue = |cq: Option<&Arc<P::Cq>>| {
-            let handle = |cq: &Arc<P::Cq>| number(provider, Numbered::Cq(&**cq));
+        let queue = |cq: Option<&P::Cq>| {
+            let handle = |cq: &P::Cq| number(provider, Numbered::Cq(cq));
             cq.map(handle).transpose()
         };
         let pd = init.pd.ok_or(Errno::INVAL)?;
-        let shared = init.srq.map(|srq| number(provider, Numbered::Srq(&**srq)));
+        let shared = init.srq.map(|srq| number(provider, Numbered::Srq(srq)));
         let new = qp::NewQp {
             user_handle: init.token.0,
             qp_type: init.qp_type,

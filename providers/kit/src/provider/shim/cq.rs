@@ -10,11 +10,10 @@ use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{CqInit, Numbered, Provider};
 use core::ffi::c_int;
-use std::sync::Arc;
 
 /// A completion queue, with or without its extended half.
 pub(super) struct Completions<P: Provider> {
-    pub(super) cq: Arc<P::Cq>,
+    pub(super) cq: P::Cq,
     /// The entry that readers see, if the queue is an extended one.
     pub(super) batch: Option<Batch>,
     ended: Ended<2>,
@@ -77,7 +76,7 @@ unsafe fn create<P: Provider>(
         cq_ex::fill::<P>(new.c(), flags);
     }
     Ok(new.finish(Completions {
-        cq: Arc::new(cq),
+        cq,
         batch: params.readers.map(|_| Batch::new()),
         ended: Ended::not_yet(),
         _parent: params.parent.map(|parent| parent.uses.hold()),

@@ -13,11 +13,10 @@ use crate::errno::{Errno, Result};
 use crate::provider::Provider;
 use core::ffi::c_int;
 use core::mem::{offset_of, zeroed};
-use std::sync::Arc;
 
 /// A queue pair.
 pub(super) struct Pair<P: Provider> {
-    pub(super) qp: Arc<P::Qp>,
+    pub(super) qp: P::Qp,
     pub(super) sq_sig_all: bool,
     /// For ibv_wr_* calls, if the queue pair was made for them.
     pub(super) builder: Option<Box<Builder<P>>>,

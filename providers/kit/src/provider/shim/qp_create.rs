@@ -17,7 +17,6 @@ use crate::errno::{Errno, Result};
 use crate::provider::{Numbered, Provider, QpInit, Rss};
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use std::sync::Arc;
 
 /// The request, in checked form. Members that a mask leaves out were not read.
 struct CreateParams<'a, P: Provider> {
@@ -263,7 +262,7 @@ fn create<P: Provider>(
     let handle = provider.number(Numbered::Qp(&qp)).unwrap_or(number);
     note(&mut new, number, handle);
     let qp = new.finish(Pair {
-        qp: Arc::new(qp),
+        qp,
         sq_sig_all: params.sq_sig_all,
         builder: params.send_ops.map(|_| Box::new(Builder::new(cap))),
         attached: Attached::default(),
@@ -408,7 +407,7 @@ unsafe fn open<P: Provider>(context: &Context<P>, attr: &ibv_qp_open_attr) -> Re
     let provider = context.provider()?;
     let opened = provider.open_qp(&xrcd.side.xrcd, attr.qp_num, new.token())?;
     let pair = new.finish(Pair {
-        qp: Arc::new(opened),
+        qp: opened,
         sq_sig_all: false,
         builder: None,
         attached: Attached::default(),

@@ -12,11 +12,10 @@ use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{Numbered, Provider, SrqInit, XrcInit};
 use core::ffi::c_int;
-use std::sync::Arc;
 
 /// A shared receive queue.
 pub(super) struct Shared<P: Provider> {
-    pub(super) srq: Arc<P::Srq>,
+    pub(super) srq: P::Srq,
     ended: Ended<1>,
     _pd: Hold,
     /// The XRC domain and the completion queue of an XRC queue.
@@ -65,7 +64,7 @@ fn create<P: Provider>(
         c.cq = cq.c().cast();
     }
     let srq = new.finish(Shared {
-        srq: Arc::new(srq),
+        srq,
         ended: Ended::not_yet(),
         _pd: domain.uses.hold(),
         _xrc: xrc.map(|(xrcd, cq)| (xrcd.uses.hold(), cq.uses.hold())),

@@ -360,7 +360,7 @@ impl Provider for Fake {
     }
     fn bind_mw(
         &self,
-        _: &O<Queue>,
+        _: &Counted<Queue>,
         mw: &O<u32>,
         id: u64,
         flags: u32,
@@ -382,18 +382,18 @@ impl Provider for Fake {
         ))?;
         Ok((self.made(init.token), entries.next_power_of_two()))
     }
-    fn resize_cq(&self, _: &O<Token>, entries: u32) -> Result<u32> {
+    fn resize_cq(&self, _: &Counted<Token>, entries: u32) -> Result<u32> {
         self.state().may(format!("resize_cq {entries}"))?;
         Ok(entries + 1)
     }
-    fn moderate_cq(&self, _: &O<Token>, count: u16, period: u16) -> Result<()> {
+    fn moderate_cq(&self, _: &Counted<Token>, count: u16, period: u16) -> Result<()> {
         self.state().may(format!("moderate_cq {count} {period}"))
     }
-    fn destroy_cq(&self, _: &O<Token>) -> Result<ReportedEvents> {
+    fn destroy_cq(&self, _: &Counted<Token>) -> Result<ReportedEvents> {
         self.state().may("destroy_cq".into())?;
         Ok(*self.state().reported.lock().unwrap())
     }
-    fn poll_cq(&self, _: &O<Token>, room: &mut [ibv_wc]) -> Result<usize> {
+    fn poll_cq(&self, _: &Counted<Token>, room: &mut [ibv_wc]) -> Result<usize> {
         self.state().may(format!("poll_cq {}", room.len()))?;
         let mut ready = self.state().ready.lock().unwrap();
         let count = room.len().min(ready.len());
@@ -402,14 +402,14 @@ impl Provider for Fake {
         }
         Ok(count)
     }
-    fn poll_ex(&self, cq: &O<Token>) -> Option<Polled> {
+    fn poll_ex(&self, cq: &Counted<Token>) -> Option<Polled> {
         let coming = || self.state().coming.lock().unwrap().pop_front();
         self.poll_next(cq).or_else(coming)
     }
-    fn poll_next(&self, _: &O<Token>) -> Option<Polled> {
+    fn poll_next(&self, _: &Counted<Token>) -> Option<Polled> {
         self.state().ready.lock().unwrap().pop_front()
     }
-    fn req_notify_cq(&self, _: &O<Token>, solicited_only: bool) -> Result<()> {
+    fn req_notify_cq(&self, _: &Counted<Token>, solicited_only: bool) -> Result<()> {
         self.state().may(format!("req_notify_cq {solicited_only}"))
     }
     fn create_srq(&self, init: &mut SrqInit<'_, Self>) -> Result<(Counted<Queue>, u32)> {
@@ -419,11 +419,11 @@ impl Provider for Fake {
         init.attr.max_wr += 1;
         Ok((self.made(Queue::default()), self.state().number()))
     }
-    fn modify_srq(&self, _: &O<Queue>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
+    fn modify_srq(&self, _: &Counted<Queue>, attr: &ibv_srq_attr, mask: u32) -> Result<()> {
         self.state()
             .may(format!("modify_srq {} {mask}", attr.srq_limit))
     }
-    fn query_srq(&self, _: &O<Queue>) -> Result<ibv_srq_attr> {
+    fn query_srq(&self, _: &Counted<Queue>) -> Result<ibv_srq_attr> {
         self.state().may("query_srq".into())?;
         Ok(ibv_srq_attr {
             max_wr: 5,
@@ -431,13 +431,13 @@ impl Provider for Fake {
             srq_limit: 7,
         })
     }
-    fn destroy_srq(&self, _: &O<Queue>) -> Result<u32> {
+    fn destroy_srq(&self, _: &Counted<Queue>) -> Result<u32> {
         self.state().may("destroy_srq".into())?;
         Ok(self.state().reported.lock().unwrap().asynchronous)
     }
     fn post_srq_recv<'a>(
         &self,
-        srq: &O<Queue>,
+        srq: &Counted<Queue>,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         self.state().may("post_srq_recv".into())?;
@@ -471,25 +471,25 @@ impl Provider for Fake {
         self.state().may(format!("open_qp {number}"))?;
         Ok(self.made(Queue::default()))
     }
-    fn modify_qp(&self, _: &O<Queue>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
+    fn modify_qp(&self, _: &Counted<Queue>, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
         self.state()
             .may(format!("modify_qp {mask} {}", attr.rate_limit))?;
         Ok(attr.qp_state)
     }
-    fn query_qp(&self, _: &O<Queue>, attr: &mut ibv_qp_attr) -> Result<()> {
+    fn query_qp(&self, _: &Counted<Queue>, attr: &mut ibv_qp_attr) -> Result<()> {
         self.state().may("query_qp".into())?;
         attr.qp_state = IBV_QPS_SQE;
         attr.cap.max_send_wr = 33;
         attr.rate_limit = 44;
         Ok(())
     }
-    fn destroy_qp(&self, _: &O<Queue>) -> Result<u32> {
+    fn destroy_qp(&self, _: &Counted<Queue>) -> Result<u32> {
         self.state().may("destroy_qp".into())?;
         Ok(self.state().reported.lock().unwrap().asynchronous)
     }
     fn post_send<'a>(
         &self,
-        qp: &O<Queue>,
+        qp: &Counted<Queue>,
         requests: &mut impl Iterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         self.state().may("post_send".into())?;
@@ -501,7 +501,7 @@ impl Provider for Fake {
     }
     fn post_send_all<'a>(
         &self,
-        qp: &O<Queue>,
+        qp: &Counted<Queue>,
         requests: &mut impl ExactSizeIterator<Item = SendRequest<'a, Self>>,
     ) -> Result<()> {
         self.state()
@@ -518,27 +518,27 @@ impl Provider for Fake {
     }
     fn post_recv<'a>(
         &self,
-        qp: &O<Queue>,
+        qp: &Counted<Queue>,
         requests: &mut impl Iterator<Item = ReceiveRequest<'a>>,
     ) -> Result<()> {
         self.state().may("post_recv".into())?;
         qp.value.receive(requests)
     }
-    fn attach_mcast(&self, _: &O<Queue>, gid: &ibv_gid, lid: u16) -> Result<()> {
+    fn attach_mcast(&self, _: &Counted<Queue>, gid: &ibv_gid, lid: u16) -> Result<()> {
         let first = gid.bytes()[0];
         self.state().may(format!("attach_mcast {first} {lid}"))
     }
-    fn detach_mcast(&self, _: &O<Queue>, gid: &ibv_gid, lid: u16) -> Result<()> {
+    fn detach_mcast(&self, _: &Counted<Queue>, gid: &ibv_gid, lid: u16) -> Result<()> {
         let first = gid.bytes()[0];
         self.state().may(format!("detach_mcast {first} {lid}"))
     }
-    fn set_ece(&self, _: &O<Queue>, ece: &ibv_ece) -> Result<()> {
+    fn set_ece(&self, _: &Counted<Queue>, ece: &ibv_ece) -> Result<()> {
         if ece.comp_mask != 0 {
             return Err(Errno::INVAL);
         }
         self.state().may(format!("set_ece {}", ece.options))
     }
-    fn query_ece(&self, _: &O<Queue>) -> Result<ibv_ece> {
+    fn query_ece(&self, _: &Counted<Queue>) -> Result<ibv_ece> {
         self.state().may("query_ece".into())?;
         Ok(ibv_ece {
             vendor_id: 1,
@@ -596,7 +596,7 @@ impl Provider for Fake {
     fn destroy_wq_table(&self, _: &O<usize>) -> Result<()> {
         self.state().may("destroy_wq_table".into())
     }
-    fn create_flow(&self, _: &O<Queue>, init: &FlowInit<'_, Self>) -> Result<Counted<()>> {
+    fn create_flow(&self, _: &Counted<Queue>, init: &FlowInit<'_, Self>) -> Result<Counted<()>> {
         let parts = init.parts.iter().map(|part| match part {
             FlowPart::Filter { kind, value, mask } => {
                 format!(" {kind:#x}:{}/{:?}", value.len(), mask.first())
