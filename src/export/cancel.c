@@ -81,8 +81,6 @@ RUST int ferroverbs_create_ah_from_wc_begin(struct ibv_pd *pd, struct ibv_wc *wc
 					    struct ibv_ah_attr *attr);
 RUST int ferroverbs_modify_qp_begin(struct ibv_qp *qp, struct ibv_qp_attr *attr,
 				    int (**modify)(struct ibv_qp *, struct ibv_qp_attr *, int));
-RUST void ferroverbs_modify_qp_end(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-				   int answer);
 
 /* The C library's names of read(2) and poll(2), which are hidden from this library: see
  * syscalls.c. */
@@ -327,7 +325,9 @@ int ferroverbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_m
 
 	if (!answer) {
 		answer = modify(qp, attr, attr_mask);
-		ferroverbs_modify_qp_end(qp, attr, attr_mask, answer);
+		/* The state that applications read in the object. */
+		if (!answer && attr_mask & IBV_QP_STATE)
+			qp->state = attr->qp_state;
 	}
 	restore(type);
 	return answer;

@@ -81,25 +81,6 @@ unsafe extern "C" fn modify_qp_begin(
 }
 hidden!(modify_qp_begin => "ferroverbs_modify_qp_begin");
 
-/// The provider has answered ibv_modify_qp with that.
-///
-/// # Safety
-/// As for `modify_qp_begin`, which has answered 0.
-unsafe extern "C" fn modify_qp_end(
-    qp: *mut ibv_qp,
-    attr: *mut ibv_qp_attr,
-    attr_mask: c_int,
-    answer: c_int,
-) {
-    // SAFETY: vouched for by the caller.
-    unsafe {
-        if let Ok(h) = Qp::from_raw(qp) {
-            note_state(h, answer, attr, attr_mask);
-        }
-    }
-}
-hidden!(modify_qp_end => "ferroverbs_modify_qp_end");
-
 /// Modifies a queue pair for another function of the library. No cancellation point, as
 /// ibv_modify_qp in `cancel.c` may be.
 ///
