@@ -4,7 +4,7 @@
 
 use crate::backend::Ece;
 use crate::id::Id;
-use crate::verbs::{CompChannel, Context, Cq, Pd, Qp, Srq};
+use crate::verbs::{self, CompChannel, Context, Cq, Pd, Qp, Srq, Uncancelled};
 use crate::{abi::rdma_cm_id, transition};
 use core::ptr::null_mut;
 use kit::abi::*;
@@ -21,13 +21,13 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
     if id.qp().is_some() {
         return Err(Errno::INVAL);
     }
-    let verbs = Context::of(id.block.verbs()).ok_or(Errno::INVAL)?;
+    let context = Context::of(id.block.verbs()).ok_or(Errno::INVAL)?;
     if attr.comp_mask & IBV_QP_INIT_ATTR_PD == 0 {
         attr.comp_mask |= IBV_QP_INIT_ATTR_PD;
         attr.pd = id.block.pd();
     }
     let pd = Pd::of(attr.pd).ok_or(Errno::INVAL)?;
-    if pd.context() != verbs.as_ptr()
+    if pd.context() != context.as_ptr()
         || differ(id.block.send_cq(), attr.send_cq)
         || differ(id.block.recv_cq(), attr.recv_cq)
     {
@@ -37,7 +37,7 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
         attr.xrcd = anonymous_xrcd(id)?;
         attr.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
     }
-    make_completion_queues(id, verbs, attr)?;
+    make_completion_queues(id, context, attr)?;
     if attr.send_cq.is_null() {
         attr.send_cq = id.block.send_cq();
     }
@@ -47,14 +47,16 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
     if attr.srq.is_null() && attr.qp_type != IBV_QPT_XRC_RECV {
         attr.srq = id.block.srq();
     }
-    let made = verbs.create_qp(attr).and_then(|qp| {
-        let begun = begin(id, qp);
-        if begun.is_err() {
-            qp.destroy();
-        }
-        begun.map(|()| qp)
+    let made = context.create_qp(attr).and_then(|qp| {
+        verbs::uncancelled(|thread| {
+            let begun = begin(id, qp, thread);
+            if begun.is_err() {
+                qp.destroy(thread);
+            }
+            begun.map(|()| qp)
+        })
     });
-    let qp = made.inspect_err(|_| destroy_completion_queues(id))?;
+    let qp = made.inspect_err(|_| verbs::uncancelled(|t| destroy_completion_queues(id, t)))?;
     // An XRC target may have no completion queue; its shared receive queue uses the id's.
     if !qp.pd().is_null() {
         id.block.set_pd(qp.pd());
@@ -75,11 +77,11 @@ fn anonymous_xrcd(id: &Id) -> Result<*mut ibv_xrcd> {
 }
 
 /// ECE options are set before the first transition.
-fn begin(id: &Id, qp: Qp) -> Result<()> {
+fn begin(id: &Id, qp: Qp, thread: &Uncancelled) -> Result<()> {
     exchange_options(id, qp)?;
-    transition::to_init(id, qp)?;
+    transition::to_init(id, qp, thread)?;
     if id.is_datagram() {
-        transition::datagram_to_rts(qp)?;
+        transition::datagram_to_rts(qp, thread)?;
     }
     Ok(())
 }
@@ -110,30 +112,30 @@ fn exchange_options(id: &Id, qp: Qp) -> Result<()> {
 
 /// A completion queue with a channel, whose events contain the id, because rdma_get_send_comp(3)
 /// reads it.
-fn completion_queue(id: &Id, verbs: Context, entries: u32) -> Result<(Cq, CompChannel)> {
-    let channel = verbs.create_comp_channel()?;
+fn completion_queue(id: &Id, context: Context, entries: u32) -> Result<(Cq, CompChannel)> {
+    let channel = context.create_comp_channel()?;
     let cq_context: *mut rdma_cm_id = id.block.as_ptr();
-    let made = verbs.create_cq(entries, cq_context.cast(), channel);
+    let made = context.create_cq(entries, cq_context.cast(), channel);
     let cq = made.inspect_err(|_| channel.destroy())?;
     Ok((cq, channel))
 }
 
-fn make_completion_queues(id: &Id, verbs: Context, attr: &ibv_qp_init_attr_ex) -> Result<()> {
+fn make_completion_queues(id: &Id, context: Context, attr: &ibv_qp_init_attr_ex) -> Result<()> {
     if attr.send_cq.is_null() && id.block.send_cq().is_null() && attr.cap.max_send_wr > 0 {
-        let (cq, channel) = completion_queue(id, verbs, attr.cap.max_send_wr)?;
+        let (cq, channel) = completion_queue(id, context, attr.cap.max_send_wr)?;
         id.block.set_send_cq(cq.as_ptr());
         id.block.set_send_cq_channel(channel.as_ptr());
         id.state.lock().made_send_cq = true;
     }
     if attr.recv_cq.is_null() && id.block.recv_cq().is_null() && attr.cap.max_recv_wr > 0 {
-        make_receive_queue(id, verbs, attr.cap.max_recv_wr)
-            .inspect_err(|_| destroy_completion_queues(id))?;
+        make_receive_queue(id, context, attr.cap.max_recv_wr)
+            .inspect_err(|_| verbs::uncancelled(|t| destroy_completion_queues(id, t)))?;
     }
     Ok(())
 }
 
-fn make_receive_queue(id: &Id, verbs: Context, entries: u32) -> Result<()> {
-    let (cq, channel) = completion_queue(id, verbs, entries)?;
+fn make_receive_queue(id: &Id, context: Context, entries: u32) -> Result<()> {
+    let (cq, channel) = completion_queue(id, context, entries)?;
     id.block.set_recv_cq(cq.as_ptr());
     id.block.set_recv_cq_channel(channel.as_ptr());
     id.state.lock().made_recv_cq = true;
@@ -141,7 +143,7 @@ fn make_receive_queue(id: &Id, verbs: Context, entries: u32) -> Result<()> {
 }
 
 /// Destroys the completion queues that the library made.
-fn destroy_completion_queues(id: &Id) {
+fn destroy_completion_queues(id: &Id, thread: &Uncancelled) {
     let (send, receive) = {
         let mut state = id.state.lock();
         let made = (state.made_send_cq, state.made_recv_cq);
@@ -150,7 +152,7 @@ fn destroy_completion_queues(id: &Id) {
     };
     let destroy = |cq, channel| {
         if let Some(cq) = Cq::of(cq) {
-            cq.destroy();
+            cq.destroy(thread);
         }
         if let Some(channel) = CompChannel::of(channel) {
             channel.destroy();
@@ -170,15 +172,17 @@ fn destroy_completion_queues(id: &Id) {
 
 /// Destroys the queue pair of an id, if there is one.
 pub fn destroy(id: &Id) {
-    if let Some(qp) = id.qp() {
-        qp.destroy();
-        id.block.set_qp(null_mut());
-    }
-    // The completion queues of an XRC receiver belong to its shared receive queue as long as that
-    // exists.
-    if id.block.qp_type() != IBV_QPT_XRC_RECV || id.block.srq().is_null() {
-        destroy_completion_queues(id);
-    }
+    verbs::uncancelled(|thread| {
+        if let Some(qp) = id.qp() {
+            qp.destroy(thread);
+            id.block.set_qp(null_mut());
+        }
+        // The completion queues of an XRC receiver belong to its shared receive queue as long as
+        // that exists.
+        if id.block.qp_type() != IBV_QPT_XRC_RECV || id.block.srq().is_null() {
+            destroy_completion_queues(id, thread);
+        }
+    });
 }
 
 /// Makes the shared receive queue of an id.
@@ -189,7 +193,7 @@ pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
     if attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE == 0 {
         return Err(Errno::INVAL);
     }
-    let verbs = Context::of(id.block.verbs()).ok_or(Errno::INVAL)?;
+    let context = Context::of(id.block.verbs()).ok_or(Errno::INVAL)?;
     if attr.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 || attr.pd.is_null() {
         attr.pd = id.block.pd();
         attr.comp_mask |= IBV_SRQ_INIT_ATTR_PD;
@@ -201,16 +205,16 @@ pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
         }
         if attr.comp_mask & IBV_SRQ_INIT_ATTR_CQ == 0 || attr.cq.is_null() {
             if id.block.recv_cq().is_null() {
-                make_receive_queue(id, verbs, attr.attr.max_wr)?;
+                make_receive_queue(id, context, attr.attr.max_wr)?;
             }
             attr.cq = id.block.recv_cq();
             attr.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
         }
     }
-    let made = verbs.create_srq(attr);
+    let made = context.create_srq(attr);
     let srq = made.inspect_err(|_| {
         if id.qp().is_none() {
-            destroy_completion_queues(id);
+            verbs::uncancelled(|thread| destroy_completion_queues(id, thread));
         }
     })?;
     if id.block.pd().is_null() {
@@ -222,11 +226,13 @@ pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
 
 /// Destroys the shared receive queue of an id, if there is one.
 pub fn destroy_srq(id: &Id) {
-    if let Some(srq) = Srq::of(id.block.srq()) {
-        srq.destroy();
-        id.block.set_srq(null_mut());
-    }
-    if id.qp().is_none() {
-        destroy_completion_queues(id);
-    }
+    verbs::uncancelled(|thread| {
+        if let Some(srq) = Srq::of(id.block.srq()) {
+            srq.destroy(thread);
+            id.block.set_srq(null_mut());
+        }
+        if id.qp().is_none() {
+            destroy_completion_queues(id, thread);
+        }
+    });
 }

@@ -3,7 +3,7 @@
 
 use crate::abi::MAX_DEPTH;
 use crate::id::Id;
-use crate::verbs::{self, Qp};
+use crate::verbs::{self, Qp, Uncancelled};
 use bytemuck::Zeroable;
 use core::ffi::c_int;
 use kit::abi::{kernel::ib_uverbs_qp_attr, *};
@@ -27,10 +27,10 @@ fn mask(bits: ibv_qp_attr_mask) -> c_int {
 
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
-pub fn to_init(id: &Id, qp: Qp) -> Result<()> {
+pub fn to_init(id: &Id, qp: Qp, thread: &Uncancelled) -> Result<()> {
     let mut attr = ibv_qp_attr::zeroed();
     let mask = attributes(id, IBV_QPS_INIT, &mut attr)?;
-    qp.modify(&mut attr, mask)
+    qp.modify(&mut attr, mask, thread)
 }
 
 /// INIT, RTR and RTS. A depth of 255 leaves the backend's value.
@@ -38,31 +38,33 @@ pub fn to_init(id: &Id, qp: Qp) -> Result<()> {
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
 pub fn to_rts(id: &Id, qp: Qp, responder_resources: u8, initiator_depth: u8) -> Result<()> {
-    to_init(id, qp)?;
-    let mut attr = ibv_qp_attr::zeroed();
-    let mask = attributes(id, IBV_QPS_RTR, &mut attr)?;
-    if responder_resources != MAX_DEPTH {
-        attr.max_dest_rd_atomic = responder_resources;
-    }
-    qp.modify(&mut attr, mask)?;
-    let mask = attributes(id, IBV_QPS_RTS, &mut attr)?;
-    if initiator_depth != MAX_DEPTH {
-        attr.max_rd_atomic = initiator_depth;
-    }
-    qp.modify(&mut attr, mask)
+    verbs::uncancelled(|thread| {
+        to_init(id, qp, thread)?;
+        let mut attr = ibv_qp_attr::zeroed();
+        let mask = attributes(id, IBV_QPS_RTR, &mut attr)?;
+        if responder_resources != MAX_DEPTH {
+            attr.max_dest_rd_atomic = responder_resources;
+        }
+        qp.modify(&mut attr, mask, thread)?;
+        let mask = attributes(id, IBV_QPS_RTS, &mut attr)?;
+        if initiator_depth != MAX_DEPTH {
+            attr.max_rd_atomic = initiator_depth;
+        }
+        qp.modify(&mut attr, mask, thread)
+    })
 }
 
 /// RTR and RTS of a datagram queue pair, which needs no peer.
 ///
 /// # Errors
 /// ibv_modify_qp(3)'s.
-pub fn datagram_to_rts(qp: Qp) -> Result<()> {
+pub fn datagram_to_rts(qp: Qp, thread: &Uncancelled) -> Result<()> {
     let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = IBV_QPS_RTR;
-    qp.modify(&mut attr, mask(IBV_QP_STATE))?;
+    qp.modify(&mut attr, mask(IBV_QP_STATE), thread)?;
     attr.qp_state = IBV_QPS_RTS;
     attr.sq_psn = 0;
-    qp.modify(&mut attr, mask(IBV_QP_STATE | IBV_QP_SQ_PSN))
+    qp.modify(&mut attr, mask(IBV_QP_STATE | IBV_QP_SQ_PSN), thread)
 }
 
 /// To ERR, or another state that needs no attributes; without a queue pair there is no transition.
@@ -75,5 +77,5 @@ pub fn to(id: &Id, state: ibv_qp_state) -> Result<()> {
     };
     let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = state;
-    qp.modify(&mut attr, mask(IBV_QP_STATE))
+    verbs::uncancelled(|thread| qp.modify(&mut attr, mask(IBV_QP_STATE), thread))
 }

@@ -6,6 +6,7 @@ mod data;
 pub use data::{Ah, Local, Mr, Peer, RdmaWrite, Region, immediate};
 
 use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 use kit::abi::{kernel::*, *};
 use kit::errno::{Errno, Result};
@@ -70,6 +71,16 @@ fn done(answer: c_int) -> Result<()> {
         ..0 => Err(errno::get()),
         positive => Err(Errno(positive)),
     }
+}
+
+/// A thread in which no cancellation takes effect: it may call functions of libibverbs that are
+/// cancellation points.
+pub struct Uncancelled(PhantomData<*const ()>);
+
+/// Runs a function without cancellation. A call of the program changes the state of its thread
+/// once, however many objects it changes.
+pub fn uncancelled<T>(run: impl FnOnce(&Uncancelled) -> T) -> T {
+    without_cancellation(|| run(&Uncancelled(PhantomData)))
 }
 
 macro_rules! object {
@@ -232,16 +243,16 @@ impl CompChannel {
 }
 
 impl Cq {
-    pub fn destroy(self) {
+    pub fn destroy(self, _: &Uncancelled) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_cq(self.as_ptr()) });
+        let _ = unsafe { raw::ibv_destroy_cq(self.as_ptr()) };
     }
 }
 
 impl Srq {
-    pub fn destroy(self) {
+    pub fn destroy(self, _: &Uncancelled) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_srq(self.as_ptr()) });
+        let _ = unsafe { raw::ibv_destroy_srq(self.as_ptr()) };
     }
 }
 
@@ -261,16 +272,14 @@ impl Qp {
         unsafe { (*self.as_ptr()).pd }
     }
 
-    pub fn modify(self, attr: &mut ibv_qp_attr, mask: c_int) -> Result<()> {
+    pub fn modify(self, attr: &mut ibv_qp_attr, mask: c_int, _: &Uncancelled) -> Result<()> {
         // SAFETY: see above.
-        done(without_cancellation(|| unsafe {
-            raw::ibv_modify_qp(self.as_ptr(), attr, mask)
-        }))
+        done(unsafe { raw::ibv_modify_qp(self.as_ptr(), attr, mask) })
     }
 
-    pub fn destroy(self) {
+    pub fn destroy(self, _: &Uncancelled) {
         // SAFETY: see above; the caller does not use it afterwards.
-        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_qp(self.as_ptr()) });
+        let _ = unsafe { raw::ibv_destroy_qp(self.as_ptr()) };
     }
 
     pub fn query_ece(self) -> Result<ibv_ece> {

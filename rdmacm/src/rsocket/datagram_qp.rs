@@ -5,7 +5,9 @@ use super::cm::CmId;
 use super::service;
 use super::settings::Sizes;
 use crate::abi::{Address, Buffers, event_type, port_space};
-use crate::verbs::{Ah, CompChannel, Context, Cq, Local, Pd, Peer, Qp, Region, gid_bytes};
+use crate::verbs::{
+    Ah, CompChannel, Context, Cq, Local, Pd, Peer, Qp, Region, gid_bytes, uncancelled,
+};
 use crate::{address, path, queue_pair};
 use core::ptr::null_mut;
 use kit::abi::{
@@ -69,7 +71,7 @@ impl DatagramQp {
         let cq = made.inspect_err(|_| channel.destroy())?;
         let made = make_qp(&cm, cq, places, requests);
         let qp = made.inspect_err(|_| {
-            cq.destroy();
+            uncancelled(|thread| cq.destroy(thread));
             channel.destroy();
         })?;
         let made = Self {
@@ -234,7 +236,7 @@ fn make_qp(cm: &CmId, cq: Cq, places: usize, requests: usize) -> Result<Qp> {
 impl Drop for DatagramQp {
     fn drop(&mut self) {
         queue_pair::destroy(&self.cm.id);
-        self.cq.destroy();
+        uncancelled(|thread| self.cq.destroy(thread));
         self.channel.destroy();
     }
 }
