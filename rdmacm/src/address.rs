@@ -2,8 +2,7 @@
 //! Making ids, binding and resolving addresses, listening, options.
 
 use crate::abi::{Address, Channel};
-use crate::backend::Backend;
-use crate::id::Id;
+use crate::id::{Id, Manager};
 use crate::kernel::{KernelFile, KernelId};
 use crate::source::Source;
 use crate::uroce::{UroceFile, UroceId};
@@ -45,17 +44,17 @@ fn on_channel(
 ) -> Result<Arc<Id>> {
     let mut id = Arc::new(Id::new(channel.as_ptr(), context, port_space, qp_type));
     let (source, uid) = (registry::source(channel), id.uid());
-    let backend: Box<dyn Backend> = match &*source {
+    let manager = match &*source {
         Source::Kernel(descriptor) => {
             let file = KernelFile::new(*descriptor);
-            Box::new(KernelId::create(file, uid, port_space, qp_type)?)
+            Manager::Kernel(KernelId::create(file, uid, port_space, qp_type)?)
         }
         Source::Uroce(channel) => {
             let file = UroceFile::new(Some(channel.clone()));
-            Box::new(UroceId::create(file, uid, port_space, qp_type)?)
+            Manager::Uroce(UroceId::create(file, uid, port_space, qp_type)?)
         }
     };
-    id.set_backend(backend);
+    id.set_backend(manager);
     registry::add_id(&id)?;
     Ok(id)
 }

@@ -84,8 +84,6 @@ pub trait Backend: Send + Sync {
     /// were delivered.
     fn migrate(&self, to: &Source) -> Result<u32>;
     fn write_event(&self, event: u32, status: i32, arg: u64) -> Result<()>;
-    /// The connection manager of a request that came to this listener.
-    fn of_request(&self, number: u32) -> Box<dyn Backend>;
     /// The channel is destroyed: from now on every call returns EBADF.
     fn orphan(&self);
     /// The number of the id at the backend. Events of accepted ids may contain it as the only name.

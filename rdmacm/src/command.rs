@@ -68,6 +68,14 @@ impl<F: File> CommandId<F> {
         })
     }
 
+    /// The id of a request that came to this listener.
+    pub fn of_request(&self, number: u32) -> Self {
+        Self {
+            file: self.file.of_request(),
+            number,
+        }
+    }
+
     fn addresses(&self, option: u32, found: &mut Addresses) -> Result<()> {
         let query = QueryAddr {
             id: self.number,
@@ -271,18 +279,51 @@ impl<F: File> Backend for CommandId<F> {
         })
     }
 
-    fn of_request(&self, number: u32) -> Box<dyn Backend> {
-        Box::new(Self {
-            file: self.file.of_request(),
-            number,
-        })
-    }
-
     fn orphan(&self) {
         self.file.orphan();
     }
 
     fn number(&self) -> u32 {
         self.number
+    }
+}
+
+/// A channel for tests.
+#[cfg(test)]
+pub mod fake {
+    use super::*;
+    use bytemuck::bytes_of_mut;
+    use kit::sync::Mutex;
+    use std::sync::Arc;
+
+    /// Notes the commands, and answers each by the number of delivered events.
+    #[derive(Clone)]
+    pub struct Fake {
+        pub commands: Arc<Mutex<Vec<u32>>>,
+        pub events: u32,
+    }
+
+    impl File for Fake {
+        fn ask_into<C: Command>(&self, _: C, response: &mut C::Response) -> Result<()> {
+            self.commands.lock().push(C::NUMBER);
+            if let Some(number) = bytes_of_mut(response).first_chunk_mut() {
+                *number = self.events.to_ne_bytes();
+            }
+            Ok(())
+        }
+
+        fn set_option(&self, _: SetOption, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn migrate(&self, _: u32, _: &Source) -> Result<u32> {
+            Ok(self.events)
+        }
+
+        fn of_request(&self) -> Self {
+            self.clone()
+        }
+
+        fn orphan(&self) {}
     }
 }

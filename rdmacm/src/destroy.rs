@@ -11,16 +11,27 @@ use std::sync::Arc;
 /// Acknowledges the records of the id and its joins that no call takes any more. A request among
 /// them is ended: the program never learns of its id.
 fn forget_kept(id: &Arc<Id>) {
+    if !kept::any() {
+        return;
+    }
     let joins = id.state.lock().joins().to_vec();
     joins.iter().for_each(ack::forget_kept);
     for record in kept::forget(id.uid()) {
         id.acknowledged.add();
         if record.event == event_type::CONNECT_REQUEST
-            && let Ok(backend) = id.backend()
+            && let Ok(request) = id.of_request(record.id)
         {
-            let _ = backend.of_request(record.id).destroy();
+            let _ = request.destroy();
         }
     }
+}
+
+fn forget_joins(id: &Id) {
+    let joins = match id.state.lock().rare() {
+        Some(rare) => std::mem::take(&mut rare.joins),
+        None => return,
+    };
+    joins.iter().for_each(registry::remove_join);
 }
 
 /// Ends an id, and waits until the program has acknowledged each event of the id that it received.
@@ -32,16 +43,11 @@ pub fn id(id: &Arc<Id>) -> Result<()> {
     ack::release(id);
     forget_kept(id);
     let missing = id.acknowledged.missing(handed_out);
-    observe::waits(Call::DestroyId, id, missing);
-    id.acknowledged.wait_for(handed_out);
-    let joins = id
-        .state
-        .lock()
-        .rare()
-        .map(|rare| std::mem::take(&mut rare.joins));
-    for join in joins.iter().flatten() {
-        registry::remove_join(join);
+    if missing > 0 {
+        observe::waits(Call::DestroyId, id, missing);
+        id.acknowledged.wait_for(handed_out);
     }
+    forget_joins(id);
     if id.is_sync()
         && let Some(channel) = Channel::of(id.block.channel())
     {

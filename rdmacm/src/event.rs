@@ -24,7 +24,7 @@ pub fn take(channel: Channel, record: &Record) -> Result<Option<*mut rdma_cm_eve
         Some(Subject::Id(id)) if record.event == event_type::CONNECT_REQUEST => {
             of_request(&id, record)?
         }
-        Some(Subject::Id(id)) => of_id(&id, record)?,
+        Some(Subject::Id(id)) => of_id(id, record)?,
         None => of_accepted(channel, record)?,
     };
     Ok(event.map(registry::add_event))
@@ -35,7 +35,7 @@ pub fn take(channel: Channel, record: &Record) -> Result<Option<*mut rdma_cm_eve
 fn of_accepted(channel: Channel, record: &Record) -> Result<Option<Event>> {
     let number = |id: &Arc<Id>| id.backend().map(|backend| backend.number());
     let ids = registry::of_channel(channel);
-    let Some(id) = ids.iter().find(|id| number(id) == Ok(record.id)) else {
+    let Some(id) = ids.into_iter().find(|id| number(id) == Ok(record.id)) else {
         return Ok(None);
     };
     if record.event == event_type::ESTABLISHED {
@@ -45,7 +45,7 @@ fn of_accepted(channel: Channel, record: &Record) -> Result<Option<Event>> {
     Ok(None)
 }
 
-fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
+fn of_id(id: Arc<Id>, record: &Record) -> Result<Option<Event>> {
     let mut outcome = (record.event, record.status);
     let failed = |e: Errno, event: u32| {
         errno::set(e);
@@ -58,19 +58,19 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
             }
         }
         event_type::ROUTE_RESOLVED => {
-            if let Err(e) = take_paths(id) {
+            if let Err(e) = take_paths(&id) {
                 outcome = failed(e, event_type::ROUTE_ERROR);
             }
         }
         event_type::CONNECT_RESPONSE => {
             id.state.lock().remote_ece = record.ece;
-            match answer(id, record.ece) {
+            match answer(&id, record.ece) {
                 Ok(false) => {}
                 Ok(true) => outcome.0 = event_type::ESTABLISHED,
                 Err(e) => {
                     id.set_connect_error();
                     // The event reports the failure; the queue pair may already be in that state.
-                    let _ = transition::to(id, IBV_QPS_ERR);
+                    let _ = transition::to(&id, IBV_QPS_ERR);
                     outcome = failed(e, event_type::CONNECT_ERROR);
                 }
             }
@@ -83,18 +83,18 @@ fn of_id(id: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
         event_type::INTERNAL if record.status == 0 => outcome.0 = event_type::ADDRINFO_RESOLVED,
         event_type::INTERNAL => outcome.0 = event_type::ADDRINFO_ERROR,
         event_type::REJECTED => {
-            let _ = transition::to(id, IBV_QPS_ERR);
+            let _ = transition::to(&id, IBV_QPS_ERR);
         }
         _ => {}
     }
-    observe::taken(id, outcome.0, outcome.1);
-    let (param, data) = parameters(id, record);
+    observe::taken(&id, outcome.0, outcome.1);
+    let (param, data) = parameters(&id, record);
     let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, data);
     // An event that cannot be delivered must not be waited for.
     let block = made.inspect_err(|_| id.acknowledged.add())?;
     Ok(Some(Event {
         block,
-        counts_for: id.clone(),
+        counts_for: id,
         join: None,
     }))
 }
@@ -169,7 +169,7 @@ fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
 }
 
 fn requested(listener: &Id, record: &Record) -> Result<Arc<Id>> {
-    let backend = listener.backend()?.of_request(record.id);
+    let manager = listener.of_request(record.id)?;
     let block = &listener.block;
     let mut id = Arc::new(Id::new(
         block.channel(),
@@ -177,7 +177,7 @@ fn requested(listener: &Id, record: &Record) -> Result<Arc<Id>> {
         block.ps(),
         block.qp_type(),
     ));
-    id.set_backend(backend);
+    id.set_backend(manager);
     registry::add_id(&id)?;
     let prepared = prepare(listener, &id, record);
     if let Err(e) = prepared {

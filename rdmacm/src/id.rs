@@ -3,58 +3,74 @@
 
 use crate::abi::{Address, Given, Hints, IdBlock, MAX_DEPTH, port_space, rdma_event_channel};
 use crate::backend::{Backend, Ece};
+#[cfg(test)]
+use crate::command::{CommandId, fake::Fake};
 use crate::device::{Device, Lease};
+use crate::kernel::KernelId;
+use crate::uroce::UroceId;
 use crate::verbs::Qp;
 use core::ffi::c_void;
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
 use kit::errno::{Errno, Result};
 use kit::sync::{Condvar, Mutex};
+use kit::sys::lock::Lock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Counts acknowledged events, and lets a thread wait for a count.
+///
+/// A thread that counts an event looks for waiting threads afterwards; a thread that is going to
+/// wait registers, and then looks at the count. Both are sequentially consistent, so one of the two
+/// sees the other.
 #[derive(Default)]
 pub struct Acknowledged {
-    count: Mutex<Count>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Count {
-    events: u32,
+    events: AtomicU32,
     /// Threads that wait: a notification without one would be a system call for nothing.
-    waiting: u32,
+    waiting: AtomicU32,
+    wait: Mutex<()>,
+    changed: Condvar,
 }
 
 impl Acknowledged {
     pub fn add(&self) {
-        let mut count = self.count.lock();
-        count.events = count.events.wrapping_add(1);
-        if count.waiting > 0 {
-            self.changed.notify_all();
+        self.events.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.notify();
         }
     }
 
-    /// How many are still to be acknowledged.
+    #[cold]
+    #[inline(never)]
+    fn notify(&self) {
+        // A thread between its look at the count and its sleep has the lock.
+        let _held = self.wait.lock();
+        self.changed.notify_all();
+    }
+
+    /// How many are still to be acknowledged. The program may have acknowledged later events, too.
     pub fn missing(&self, handed_out: u32) -> u32 {
-        missing(handed_out, self.count.lock().events)
+        let count = self.events.load(Ordering::SeqCst);
+        let difference = handed_out.wrapping_sub(count).cast_signed();
+        difference.max(0).cast_unsigned()
     }
 
     /// Waits until the count is reached: without bound, as long as the program keeps an event.
     pub fn wait_for(&self, handed_out: u32) {
-        let mut count = self.count.lock();
-        count.waiting += 1;
-        while missing(handed_out, count.events) > 0 {
-            count = self.changed.wait(count);
+        if self.missing(handed_out) > 0 {
+            self.sleep_until(handed_out);
         }
-        count.waiting -= 1;
     }
-}
 
-/// The program may have acknowledged later events, too.
-fn missing(handed_out: u32, count: u32) -> u32 {
-    let difference = handed_out.wrapping_sub(count).cast_signed();
-    difference.max(0).cast_unsigned()
+    #[cold]
+    #[inline(never)]
+    fn sleep_until(&self, handed_out: u32) {
+        let mut held = self.wait.lock();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while self.missing(handed_out) > 0 {
+            held = self.changed.wait(held);
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// State for later calls.
@@ -123,12 +139,48 @@ pub struct Join {
     pub acknowledged: Acknowledged,
 }
 
+/// The connection manager of an id, which lies in the id: there may be many of them.
+pub enum Manager {
+    Kernel(KernelId),
+    Uroce(UroceId),
+    #[cfg(test)]
+    Fake(CommandId<Fake>),
+}
+
+impl Manager {
+    fn backend(&self) -> &dyn Backend {
+        match self {
+            Self::Kernel(id) => id,
+            Self::Uroce(id) => id,
+            #[cfg(test)]
+            Self::Fake(id) => id,
+        }
+    }
+
+    fn of_request(&self, number: u32) -> Self {
+        match self {
+            Self::Kernel(id) => Self::Kernel(id.of_request(number)),
+            Self::Uroce(id) => Self::Uroce(id.of_request(number)),
+            #[cfg(test)]
+            Self::Fake(id) => Self::Fake(id.of_request(number)),
+        }
+    }
+
+    /// Ends the id at the connection manager alone.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub fn destroy(&self) -> Result<u32> {
+        self.backend().destroy()
+    }
+}
+
 /// An id.
 pub struct Id {
     pub block: IdBlock,
-    backend: Option<Box<dyn Backend>>,
+    manager: Option<Manager>,
     pub acknowledged: Acknowledged,
-    pub state: Mutex<State>,
+    pub state: Lock<State>,
     /// No channel of the program: calls wait for their event.
     sync: AtomicBool,
     /// The transition of the queue pair failed when the peer answered: later events of the backend
@@ -155,9 +207,9 @@ impl Id {
         block.set_qp_type(qp_type);
         Self {
             block,
-            backend: None,
+            manager: None,
             acknowledged: Acknowledged::default(),
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 responder_resources: MAX_DEPTH,
                 initiator_depth: MAX_DEPTH,
                 ..State::default()
@@ -178,16 +230,26 @@ impl Id {
     }
 
     /// Gives the id, to which there is no other reference yet, its backend.
-    pub fn set_backend(self: &mut Arc<Self>, backend: Box<dyn Backend>) {
+    pub fn set_backend(self: &mut Arc<Self>, manager: Manager) {
         if let Some(id) = Arc::get_mut(self) {
-            id.backend = Some(backend);
+            id.manager = Some(manager);
         }
+    }
+
+    /// The connection manager of a request that came to this listener.
+    ///
+    /// # Errors
+    /// EINVAL while the id is made.
+    pub fn of_request(&self, number: u32) -> Result<Manager> {
+        let manager = self.manager.as_ref().ok_or(Errno::INVAL)?;
+        Ok(manager.of_request(number))
     }
 
     /// # Errors
     /// EINVAL while the id is made.
     pub fn backend(&self) -> Result<&dyn Backend> {
-        self.backend.as_deref().ok_or(Errno::INVAL)
+        let manager = self.manager.as_ref().ok_or(Errno::INVAL)?;
+        Ok(manager.backend())
     }
 
     pub fn is_sync(&self) -> bool {
@@ -282,7 +344,7 @@ mod tests {
             scope.spawn(|| acknowledged.wait_for(2));
             acknowledged.add();
         });
-        assert_eq!(acknowledged.count.lock().events, 2);
+        assert_eq!(acknowledged.events.load(Ordering::SeqCst), 2);
         acknowledged.wait_for(1);
         assert_eq!((acknowledged.missing(1), acknowledged.missing(5)), (0, 3));
     }

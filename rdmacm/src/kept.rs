@@ -29,6 +29,11 @@ pub fn forget_channel(channel: usize) {
     while take(channel).is_some() {}
 }
 
+/// Whether there may be records of a channel, an id or a join whose use has ended.
+pub fn any() -> bool {
+    COUNT.load(Ordering::Acquire) > 0
+}
+
 /// Removes the records of an id or of a join that ends, and returns them.
 pub fn forget(uid: u64) -> Vec<Record> {
     let mut forgotten = Vec::new();
@@ -41,7 +46,7 @@ pub fn forget(uid: u64) -> Vec<Record> {
 /// Moves the records of an id, or of a join, to another channel, and returns their number.
 pub fn migrate(uid: u64, to: usize) -> u32 {
     let mut count = 0;
-    if COUNT.load(Ordering::Acquire) == 0 {
+    if !any() {
         return count;
     }
     for (channel, record) in &mut *KEPT.lock() {
@@ -54,7 +59,7 @@ pub fn migrate(uid: u64, to: usize) -> u32 {
 }
 
 fn take_first(mut is_wanted: impl FnMut(usize, &Record) -> bool) -> Option<Record> {
-    if COUNT.load(Ordering::Acquire) == 0 {
+    if !any() {
         return None;
     }
     let mut kept = KEPT.lock();
@@ -69,15 +74,14 @@ fn take_first(mut is_wanted: impl FnMut(usize, &Record) -> bool) -> Option<Recor
 mod tests {
     use super::*;
     use crate::abi::{Address, Channel, event_type};
-    use crate::command::{CommandId, File};
-    use crate::id::Id;
+    use crate::command::{CommandId, fake::Fake};
+    use crate::id::{Id, Manager};
     use crate::source::Source;
     use crate::{channel, destroy, migrate, multicast, registry};
-    use bytemuck::{Zeroable, bytes_of_mut};
+    use bytemuck::Zeroable;
     use core::ptr::null_mut;
     use kit::abi::IBV_QPT_UD;
-    use kit::cm::{Command, DestroyId, SetOption};
-    use kit::errno::Result;
+    use kit::cm::{Command, DestroyId};
     use kit::sync::Mutex;
     use std::sync::Arc;
 
@@ -85,37 +89,6 @@ mod tests {
         let mut record = Record::zeroed();
         record.uid = uid;
         record
-    }
-
-    /// Notes the commands, and answers each by the number of delivered events.
-    #[derive(Clone)]
-    struct Fake {
-        commands: Arc<Mutex<Vec<u32>>>,
-        events: u32,
-    }
-
-    impl File for Fake {
-        fn ask_into<C: Command>(&self, _: C, response: &mut C::Response) -> Result<()> {
-            self.commands.lock().push(C::NUMBER);
-            if let Some(number) = bytes_of_mut(response).first_chunk_mut() {
-                *number = self.events.to_ne_bytes();
-            }
-            Ok(())
-        }
-
-        fn set_option(&self, _: SetOption, _: &[u8]) -> Result<()> {
-            Ok(())
-        }
-
-        fn migrate(&self, _: u32, _: &Source) -> Result<u32> {
-            Ok(self.events)
-        }
-
-        fn of_request(&self) -> Self {
-            self.clone()
-        }
-
-        fn orphan(&self) {}
     }
 
     /// An id of which so many events were delivered, and its commands.
@@ -127,7 +100,7 @@ mod tests {
             events,
         };
         let made = CommandId::create(file, id.uid(), 0x111, 4).unwrap();
-        id.set_backend(Box::new(made));
+        id.set_backend(Manager::Fake(made));
         registry::add_id(&id).unwrap();
         (id, commands)
     }
