@@ -3,7 +3,7 @@
 
 use crate::abi::{Conn, MAX_DEPTH, port_space};
 use crate::backend;
-use crate::device::Device;
+use crate::device::Capabilities;
 use crate::id::Id;
 use crate::{ack, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPS_SQD};
@@ -15,8 +15,8 @@ const RETRIES: u8 = 7;
 /// Parameters of a program, and its private data.
 pub type Given<'a> = (Conn, &'a [u8]);
 
-/// Whether the parameters are valid for an id.
-fn check(id: &Id, given: Option<&Given<'_>>) -> Result<()> {
+/// Whether the parameters are valid for an id of a device.
+fn check(id: &Id, given: Option<&Given<'_>>, device: Option<&Capabilities>) -> Result<()> {
     if id.block.ps() != port_space::RDMA_PS_TCP {
         return Ok(());
     }
@@ -24,7 +24,7 @@ fn check(id: &Id, given: Option<&Given<'_>>) -> Result<()> {
         return id.qp().map(|_| ()).ok_or(Errno::INVAL);
     };
     let exceeds = |wanted: u8, most: u8| wanted != MAX_DEPTH && wanted > most;
-    match id.device() {
+    match device {
         Some(device)
             if exceeds(conn.responder_resources, device.max_responder_resources)
                 || exceeds(conn.initiator_depth, device.max_initiator_depth) =>
@@ -44,7 +44,7 @@ fn of_queue_pair(id: &Id, mut conn: Conn) -> Conn {
     conn
 }
 
-fn most(device: Option<&Device>) -> (u8, u8) {
+fn most(device: Option<&Capabilities>) -> (u8, u8) {
     device.map_or((MAX_DEPTH, MAX_DEPTH), |device| {
         (device.max_responder_resources, device.max_initiator_depth)
     })
@@ -74,9 +74,10 @@ fn defaults(flow_control: u8) -> Given<'static> {
 /// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
 /// device does not have; the backend's.
 pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
-    check(id, given.as_ref())?;
+    let device = id.capabilities();
+    check(id, given.as_ref(), device.as_ref())?;
     let backend = id.backend()?;
-    let (most_resources, most_depth) = most(id.device().as_deref());
+    let (most_resources, most_depth) = most(device.as_ref());
     let (mut conn, data) = given.unwrap_or_else(|| defaults(1));
     conn.responder_resources = or_most(conn.responder_resources, most_resources);
     conn.initiator_depth = or_most(conn.initiator_depth, most_depth);
@@ -100,9 +101,10 @@ pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
 /// # Errors
 /// As [`connect`]; those of ibv_modify_qp(3).
 pub fn accept(id: &Id, given: Option<Given<'_>>) -> Result<()> {
-    check(id, given.as_ref())?;
+    let device = id.capabilities();
+    check(id, given.as_ref(), device.as_ref())?;
     let backend = id.backend()?;
-    let (most_resources, most_depth) = most(id.device().as_deref());
+    let (most_resources, most_depth) = most(device.as_ref());
     let (mut conn, data) = given.unwrap_or_else(|| defaults(0));
     let ece = {
         let mut state = id.state.lock();
@@ -155,7 +157,7 @@ pub fn reject(id: &Id, reason: u8, data: &[u8]) -> Result<()> {
 /// # Errors
 /// EINVAL for an id without device or connection.
 pub fn disconnect(id: &Id) -> Result<()> {
-    let device = id.device().ok_or(Errno::INVAL)?;
+    let device = id.capabilities().ok_or(Errno::INVAL)?;
     let state = if device.is_iwarp {
         IBV_QPS_SQD
     } else {

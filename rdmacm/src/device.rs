@@ -13,6 +13,16 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+/// What the connections of a device are like.
+#[derive(Clone, Copy)]
+pub struct Capabilities {
+    /// Most RDMA reads and atomics that a queue pair initiates.
+    pub max_initiator_depth: u8,
+    /// Most RDMA reads and atomics that a queue pair answers.
+    pub max_responder_resources: u8,
+    pub is_iwarp: bool,
+}
+
 /// An open device.
 pub struct Device {
     /// The `ibv_device`, by which the device is found in a list.
@@ -20,11 +30,7 @@ pub struct Device {
     guid: u64,
     index: Option<u32>,
     pub verbs: Context,
-    /// Most RDMA reads and atomics that a queue pair initiates.
-    pub max_initiator_depth: u8,
-    /// Most RDMA reads and atomics that a queue pair answers.
-    pub max_responder_resources: u8,
-    pub is_iwarp: bool,
+    pub capabilities: Capabilities,
     /// Maximum number of requests in a queue.
     pub max_requests: u32,
     shared: Mutex<Shared>,
@@ -119,9 +125,11 @@ fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
         guid: device.guid(),
         index: device.index(),
         verbs,
-        max_initiator_depth: depth(attr.max_qp_init_rd_atom),
-        max_responder_resources: depth(attr.max_qp_rd_atom),
-        is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
+        capabilities: Capabilities {
+            max_initiator_depth: depth(attr.max_qp_init_rd_atom),
+            max_responder_resources: depth(attr.max_qp_rd_atom),
+            is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
+        },
         max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
         shared: Mutex::default(),
         opened_by,

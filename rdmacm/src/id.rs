@@ -5,7 +5,7 @@ use crate::abi::{Address, Given, Hints, IdBlock, MAX_DEPTH, port_space, rdma_eve
 use crate::backend::{Backend, Ece};
 #[cfg(test)]
 use crate::command::{CommandId, fake::Fake};
-use crate::device::{Device, Lease};
+use crate::device::{Capabilities, Device, Lease};
 use crate::kernel::KernelId;
 use crate::uroce::UroceId;
 use crate::verbs::Qp;
@@ -289,6 +289,12 @@ impl Id {
     pub fn device(&self) -> Option<Arc<Device>> {
         let state = self.state.lock();
         state.lease.as_ref().map(|lease| lease.device.clone())
+    }
+
+    /// The capabilities of that device.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        let state = self.state.lock();
+        state.lease.as_ref().map(|lease| lease.device.capabilities)
     }
 
     /// Takes the id's binding over from the backend.

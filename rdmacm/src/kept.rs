@@ -20,7 +20,11 @@ pub fn keep(channel: usize, record: Record) {
 }
 
 /// The first kept record of a channel.
+#[inline]
 pub fn take(channel: usize) -> Option<Record> {
+    if !any() {
+        return None;
+    }
     take_first(|of, _| of == channel)
 }
 
@@ -29,7 +33,8 @@ pub fn forget_channel(channel: usize) {
     while take(channel).is_some() {}
 }
 
-/// Whether there may be records of a channel, an id or a join whose use has ended.
+/// Whether there may be records.
+#[inline]
 pub fn any() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
@@ -37,6 +42,9 @@ pub fn any() -> bool {
 /// Removes the records of an id or of a join that ends, and returns them.
 pub fn forget(uid: u64) -> Vec<Record> {
     let mut forgotten = Vec::new();
+    if !any() {
+        return forgotten;
+    }
     while let Some(record) = take_first(|_, record| record.uid == uid) {
         forgotten.push(record);
     }
@@ -58,10 +66,8 @@ pub fn migrate(uid: u64, to: usize) -> u32 {
     count
 }
 
+#[cold]
 fn take_first(mut is_wanted: impl FnMut(usize, &Record) -> bool) -> Option<Record> {
-    if !any() {
-        return None;
-    }
     let mut kept = KEPT.lock();
     let at = kept
         .iter()

@@ -94,10 +94,15 @@ impl EventBlock {
         unsafe {
             let members = &raw mut (*block).event;
             members.write_bytes(0, 1);
-            let data = (&raw mut (*block).private_data).cast::<u8>();
-            data.copy_from_nonoverlapping(private_data.as_ptr(), length);
-            data.add(length).write_bytes(0, PRIVATE_DATA - length);
-            let data: *const c_void = if length == 0 { null() } else { data.cast() };
+            let data = &raw mut (*block).private_data;
+            data.write_bytes(0, 1);
+            let data: *const c_void = if length == 0 {
+                null()
+            } else {
+                let data = data.cast::<u8>();
+                data.copy_from_nonoverlapping(private_data.as_ptr(), length);
+                data.cast()
+            };
             (*members).id = id;
             (*members).listen_id = listen_id;
             (*members).event = event;

@@ -27,9 +27,15 @@ pub struct Waiting {
 
 /// A call that has begun, as it is recorded and explained.
 pub struct Started {
-    begin: u64,
     call: Call,
     id: usize,
+    /// None if the call is neither recorded nor explained.
+    observed: Option<Box<Observed>>,
+}
+
+/// The recorded words of a call, and the explanation of its failure.
+struct Observed {
+    begin: u64,
     words: Vec<u64>,
     about: About,
 }
@@ -49,17 +55,17 @@ pub fn started(
     about: impl FnOnce() -> About,
 ) -> Started {
     let begin = observe::begin();
-    let (words, about) = match begin {
-        // Neither recorded nor explained.
-        0 => (Vec::new(), About::Nothing),
-        _ => (words.to_vec(), about()),
-    };
+    let observed = (begin != 0).then(|| {
+        Box::new(Observed {
+            begin,
+            words: words.to_vec(),
+            about: about(),
+        })
+    });
     Started {
-        begin,
         call,
         id: id.addr(),
-        words,
-        about,
+        observed,
     }
 }
 
@@ -99,8 +105,14 @@ impl Started {
             Ok(Step::Done(value)) => Ok(value),
             Err(e) => Err(e),
         };
-        let call = (self.call, self.id, &self.words[..]);
-        observe::over(self.begin, call, || self.about, answer);
+        if let Some(observed) = self.observed {
+            let Observed {
+                begin,
+                words,
+                about,
+            } = *observed;
+            observe::over(begin, (self.call, self.id, &words), || about, answer);
+        }
         ret::minus_one(answer.map(|_| ()))
     }
 }

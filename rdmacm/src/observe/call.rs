@@ -178,10 +178,9 @@ fn of_connection(call: Call, id: &Arc<Id>, about: &About, e: Errno) -> String {
                 pair's number (rdma_create_qp, or conn_param.qp_num)."
             .to_owned();
     }
-    if let (Some((resources, depth)), Some(device)) = (depths, id.device()) {
+    if let (Some((resources, depth)), Some(most)) = (depths, id.capabilities()) {
         let exceeds = |wanted: u8, most: u8| wanted != MAX_DEPTH && wanted > most;
-        let (most_resources, most_depth) =
-            (device.max_responder_resources, device.max_initiator_depth);
+        let (most_resources, most_depth) = (most.max_responder_resources, most.max_initiator_depth);
         if exceeds(*resources, most_resources) {
             return format!(
                 "responder_resources {resources} is more than the device has: max_qp_rd_atom \

@@ -9,11 +9,17 @@ use kit::sys::errno;
 use std::sync::Arc;
 
 /// The program is about to get an event of an id.
+#[inline]
 pub fn taken(id: &Arc<Id>, event: u32, status: i32) {
     id.set_last_event(event);
-    if !explains() {
-        return;
+    if explains() {
+        explain_taken(id, event, status);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn explain_taken(id: &Arc<Id>, event: u32, status: i32) {
     // Of a status of -1 the library has set errno.
     let left = errno::get();
     kept_errno(|| {

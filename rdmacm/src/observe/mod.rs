@@ -25,23 +25,28 @@ use kit::errno::{Errno, Result, named};
 use kit::sys::{errno, first::First};
 use std::sync::Arc;
 
+#[inline]
 fn requested() -> u32 {
     static REQUESTED: First<u32> = First::new();
     *REQUESTED.get_or_make(uroce::observes)
 }
 
+#[inline]
 pub fn explains() -> bool {
     requested() & EXPLAINS != 0
 }
 
 /// When a call begins, nanoseconds of CLOCK_MONOTONIC; 0 if nothing looks at calls.
+#[inline]
 pub fn begin() -> u64 {
-    if requested() == 0 {
-        return 0;
+    match requested() {
+        0 => 0,
+        _ => now(),
     }
-    now()
 }
 
+#[cold]
+#[inline(never)]
 fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -100,7 +100,7 @@ impl Endpoint {
             usize_of(sizes.receive_buffer)?,
             usize_of(sizes.receive_queue)?,
         );
-        let messages = if device.is_iwarp {
+        let messages = if device.capabilities.is_iwarp {
             requests * MESSAGE
         } else {
             0
@@ -132,14 +132,14 @@ impl Endpoint {
                     key: ring_region.remote_key(),
                     length: sizes.receive_buffer,
                 },
-                message_is_send: device.is_iwarp,
+                message_is_send: device.capabilities.is_iwarp,
             },
             ring: ring_region,
             send,
             tables,
             iomap,
         };
-        if device.is_iwarp && inline < MESSAGE {
+        if device.capabilities.is_iwarp && inline < MESSAGE {
             return Err(Errno(libc::ENOTSUP));
         }
         for n in 0..requests {
