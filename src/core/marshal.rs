@@ -26,40 +26,42 @@ pub fn ah_attr(src: &ib_uverbs_ah_attr) -> ibv_ah_attr {
 /// Queue pair attributes as the kernel gave them. `qp_state` and `rate_limit` stay as they are:
 /// the caller states the transition that it makes.
 pub fn qp_attr(dst: &mut ibv_qp_attr, src: &ib_uverbs_qp_attr) {
-    *dst = ibv_qp_attr {
-        qp_state: dst.qp_state,
-        cur_qp_state: src.cur_qp_state,
-        path_mtu: src.path_mtu,
-        path_mig_state: src.path_mig_state,
-        qkey: src.qkey,
-        rq_psn: src.rq_psn,
-        sq_psn: src.sq_psn,
-        dest_qp_num: src.dest_qp_num,
-        qp_access_flags: src.qp_access_flags,
-        cap: ibv_qp_cap {
-            max_send_wr: src.max_send_wr,
-            max_recv_wr: src.max_recv_wr,
-            max_send_sge: src.max_send_sge,
-            max_recv_sge: src.max_recv_sge,
-            max_inline_data: src.max_inline_data,
-        },
-        ah_attr: ah_attr(&src.ah_attr),
-        alt_ah_attr: ah_attr(&src.alt_ah_attr),
-        pkey_index: src.pkey_index,
-        alt_pkey_index: src.alt_pkey_index,
-        en_sqd_async_notify: src.en_sqd_async_notify,
-        sq_draining: src.sq_draining,
-        max_rd_atomic: src.max_rd_atomic,
-        max_dest_rd_atomic: src.max_dest_rd_atomic,
-        min_rnr_timer: src.min_rnr_timer,
-        port_num: src.port_num,
-        timeout: src.timeout,
-        retry_cnt: src.retry_cnt,
-        rnr_retry: src.rnr_retry,
-        alt_port_num: src.alt_port_num,
-        alt_timeout: src.alt_timeout,
-        rate_limit: dst.rate_limit,
+    // One at a time: a whole structure would be made elsewhere and copied.
+    macro_rules! copy {
+        ($($member:ident),*) => { $(dst.$member = src.$member;)* };
+    }
+    copy!(
+        cur_qp_state,
+        path_mtu,
+        path_mig_state,
+        qkey,
+        rq_psn,
+        sq_psn,
+        dest_qp_num,
+        qp_access_flags,
+        pkey_index,
+        alt_pkey_index,
+        en_sqd_async_notify,
+        sq_draining,
+        max_rd_atomic,
+        max_dest_rd_atomic,
+        min_rnr_timer,
+        port_num,
+        timeout,
+        retry_cnt,
+        rnr_retry,
+        alt_port_num,
+        alt_timeout
+    );
+    dst.cap = ibv_qp_cap {
+        max_send_wr: src.max_send_wr,
+        max_recv_wr: src.max_recv_wr,
+        max_send_sge: src.max_send_sge,
+        max_recv_sge: src.max_recv_sge,
+        max_inline_data: src.max_inline_data,
     };
+    dst.ah_attr = ah_attr(&src.ah_attr);
+    dst.alt_ah_attr = ah_attr(&src.alt_ah_attr);
 }
 
 /// A path record for applications. Selectors, MTU and similar members are bytes in one and words in
