@@ -3,6 +3,7 @@
 
 use super::number;
 use crate::abi::handle::{QpAnswer, QpChange};
+use crate::abi::kernel::ib_uverbs_modify_qp;
 use crate::abi::*;
 use crate::errno::{Errno, Result};
 use crate::provider::{Commands, Numbered, Provider, QpInit};
@@ -79,7 +80,8 @@ impl PlainQp {
     /// # Errors
     /// The kernel's own errno.
     pub fn modify(&self, kernel: &Commands, attr: &ibv_qp_attr, mask: u32) -> Result<ibv_qp_state> {
-        let command = qp::modify_command(self.handle, QpChange::new(attr, mask));
+        let mut command = ib_uverbs_modify_qp::default();
+        qp::fill_modify_command(&mut command, self.handle, QpChange::new(attr, mask));
         let driver = &mut Driver::none();
         if mask & IBV_QP_RATE_LIMIT == 0 {
             qp::modify_qp(kernel, &command, driver)?;

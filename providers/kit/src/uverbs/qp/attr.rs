@@ -48,21 +48,24 @@ fn byte(value: u32) -> u8 {
 /// The command that makes this change of queue pair `handle`. Members that the mask leaves out are
 /// zero.
 pub fn modify_command(handle: u32, change: QpChange<'_>) -> ib_uverbs_modify_qp {
+    let mut command = ib_uverbs_modify_qp::default();
+    fill_modify_command(&mut command, handle, change);
+    command
+}
+
+/// The same, in a command of zeros, which is not moved.
+pub fn fill_modify_command(command: &mut ib_uverbs_modify_qp, handle: u32, change: QpChange<'_>) {
     let mask = change.mask();
-    let mut command = ib_uverbs_modify_qp {
-        qp_handle: handle,
-        attr_mask: mask,
-        ..Default::default()
-    };
-    add_state(&mut command, change);
+    command.qp_handle = handle;
+    command.attr_mask = mask;
+    add_state(command, change);
     // Of the changes a queue pair goes through, most need no more than the first.
     if mask & PATH != 0 {
-        add_path(&mut command, change);
+        add_path(command, change);
     }
     if mask & TRANSPORT != 0 {
-        add_transport(&mut command, change);
+        add_transport(command, change);
     }
-    command
 }
 
 /// Bits that [`add_path`] handles.

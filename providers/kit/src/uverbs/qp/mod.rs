@@ -3,7 +3,7 @@
 
 mod attr;
 
-pub use attr::{modify_command, read_attr};
+pub use attr::{fill_modify_command, modify_command, read_attr};
 
 use super::destroy::Method;
 use super::events::destroy_reporting;
