@@ -9,7 +9,7 @@ use crate::abi::{Address, Conn};
 use crate::source::Source;
 use bytemuck::Zeroable;
 use kit::abi::{be16, kernel::ib_uverbs_qp_attr};
-pub use kit::cm::{Ece, Param, Paths, Record};
+pub use kit::cm::{Addresses, Ece, Param, Paths, Record};
 use kit::errno::Result;
 
 /// The valid part of a program's parameters.
@@ -33,14 +33,6 @@ pub fn conn(record: &Record) -> (Conn, &[u8]) {
     (Conn::from(param), param.data())
 }
 
-/// The local binding of an id.
-pub struct Binding {
-    pub source: Option<Address>,
-    pub destination: Option<Address>,
-    /// None without a device.
-    pub device: Option<DevicePort>,
-}
-
 /// A port of a device.
 pub struct DevicePort {
     pub guid: u64,
@@ -48,6 +40,19 @@ pub struct DevicePort {
     pub index: Option<u32>,
     pub port: u8,
     pub pkey: be16,
+}
+
+impl DevicePort {
+    /// The port in a binding; none without a device.
+    pub fn of(found: &Addresses) -> Option<Self> {
+        // Ports count from 1.
+        (found.port_num != 0).then_some(Self {
+            guid: found.node_guid.wire(),
+            index: (found.ibdev_index != u32::MAX).then_some(found.ibdev_index),
+            port: found.port_num,
+            pkey: found.pkey,
+        })
+    }
 }
 
 /// The connection manager of an id.
@@ -62,9 +67,11 @@ pub trait Backend: Send + Sync {
         milliseconds: i32,
     ) -> Result<()>;
     fn resolve_route(&self, milliseconds: i32) -> Result<()>;
-    fn binding(&self) -> Result<Binding>;
-    /// Source and destination as GIDs.
-    fn gids(&self) -> Result<([u8; 16], [u8; 16])>;
+    /// The local binding of an id: addresses, and the device if there is one
+    /// ([`DevicePort::of`]).
+    fn binding(&self, found: &mut Addresses) -> Result<()>;
+    /// Source and destination as `AF_IB` addresses, which contain the GIDs.
+    fn gids(&self, found: &mut Addresses) -> Result<()>;
     /// The paths in wire format: [`crate::path::records`] reads them.
     fn paths(&self, found: &mut Paths) -> Result<()>;
     fn listen(&self, backlog: i32) -> Result<()>;

@@ -2,7 +2,7 @@
 //! An id at a connection manager that takes the kernel's commands.
 
 use crate::abi::Address;
-use crate::backend::{Backend, Binding, DevicePort};
+use crate::backend::Backend;
 use crate::source::Source;
 use bytemuck::Zeroable;
 use kit::abi::kernel::ib_uverbs_qp_attr;
@@ -86,10 +86,6 @@ impl<F: File> CommandId<F> {
     }
 }
 
-fn address(storage: &Storage, size: u16) -> Option<Address> {
-    Address::from_bytes(storage.get(..usize::from(size))?)
-}
-
 impl<F: File> Backend for CommandId<F> {
     fn destroy(&self) -> Result<u32> {
         let destroy = DestroyId {
@@ -132,38 +128,14 @@ impl<F: File> Backend for CommandId<F> {
         })
     }
 
-    fn binding(&self) -> Result<Binding> {
-        let mut found = Addresses::zeroed();
+    fn binding(&self, found: &mut Addresses) -> Result<()> {
         // Kernels before 5.6 do not report the index.
         found.ibdev_index = u32::MAX;
-        self.addresses(query::ADDR, &mut found)?;
-        let place = DevicePort {
-            guid: found.node_guid.wire(),
-            index: (found.ibdev_index != u32::MAX).then_some(found.ibdev_index),
-            port: found.port_num,
-            pkey: found.pkey,
-        };
-        Ok(Binding {
-            source: address(&found.src_addr, found.src_size),
-            destination: address(&found.dst_addr, found.dst_size),
-            // Ports count from 1.
-            device: (found.port_num != 0).then_some(place),
-        })
+        self.addresses(query::ADDR, found)
     }
 
-    fn gids(&self) -> Result<([u8; 16], [u8; 16])> {
-        let mut found = Addresses::zeroed();
-        self.addresses(query::GID, &mut found)?;
-        let gid = |storage, size| {
-            let address = address(storage, size);
-            address
-                .and_then(|address| address.gid())
-                .unwrap_or_default()
-        };
-        Ok((
-            gid(&found.src_addr, found.src_size),
-            gid(&found.dst_addr, found.dst_size),
-        ))
+    fn gids(&self, found: &mut Addresses) -> Result<()> {
+        self.addresses(query::GID, found)
     }
 
     fn paths(&self, found: &mut Paths) -> Result<()> {

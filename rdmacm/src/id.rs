@@ -1,14 +1,17 @@
 #![forbid(unsafe_code)]
 //! A `struct rdma_cm_id` and the state that belongs to it.
 
-use crate::abi::{Address, Given, Hints, IdBlock, MAX_DEPTH, port_space, rdma_event_channel};
-use crate::backend::{Backend, Ece};
+use crate::abi::{
+    Address, Given, Hints, IdBlock, MAX_DEPTH, gid_of, port_space, rdma_event_channel,
+};
+use crate::backend::{Addresses, Backend, DevicePort, Ece};
 #[cfg(test)]
 use crate::command::{CommandId, fake::Fake};
 use crate::device::{Capabilities, Device, Lease};
 use crate::kernel::KernelId;
 use crate::uroce::UroceId;
 use crate::verbs::Qp;
+use bytemuck::Zeroable;
 use core::ffi::c_void;
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
 use kit::errno::{Errno, Result};
@@ -303,14 +306,11 @@ impl Id {
     /// The backend's; those of opening the device.
     pub fn refresh(&self) -> Result<()> {
         let backend = self.backend()?;
-        let binding = backend.binding()?;
-        if let Some(source) = &binding.source {
-            self.block.set_source(source);
-        }
-        if let Some(destination) = &binding.destination {
-            self.block.set_destination(destination);
-        }
-        let Some(place) = binding.device else {
+        let mut found = Addresses::zeroed();
+        backend.binding(&mut found)?;
+        self.block.take_source(&found.src_addr, found.src_size);
+        self.block.take_destination(&found.dst_addr, found.dst_size);
+        let Some(place) = DevicePort::of(&found) else {
             return Ok(());
         };
         if self.block.verbs().is_null() {
@@ -323,8 +323,11 @@ impl Id {
         }
         self.block.set_port_num(place.port);
         self.block.set_pkey(place.pkey);
-        let (source, destination) = backend.gids()?;
-        self.block.set_gids(source, destination);
+        backend.gids(&mut found)?;
+        self.block.set_gids(
+            gid_of(&found.src_addr, found.src_size),
+            gid_of(&found.dst_addr, found.dst_size),
+        );
         Ok(())
     }
 }

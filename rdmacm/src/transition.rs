@@ -9,14 +9,14 @@ use core::ffi::c_int;
 use kit::abi::{kernel::ib_uverbs_qp_attr, *};
 use kit::errno::Result;
 
-/// Queries the backend's attributes of a transition, and returns their mask.
+/// Queries the backend's attributes of a transition, and returns their mask. Members that the mask
+/// leaves out may keep their values.
 ///
 /// # Errors
 /// The backend's: EINVAL in the wrong state.
 pub fn attributes(id: &Id, state: ibv_qp_state, attr: &mut ibv_qp_attr) -> Result<c_int> {
     let mut found = ib_uverbs_qp_attr::zeroed();
     id.backend()?.qp_attr(state, &mut found)?;
-    *attr = ibv_qp_attr::zeroed();
     attr.qp_state = state;
     Ok(verbs::fill_qp_attr(attr, &found))
 }

@@ -1,5 +1,6 @@
 //! `struct rdma_cm_id`, whose members programs read and write.
 
+use super::sockaddr::{STORAGE, is_address};
 use super::{Address, rdma_addr, rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -87,21 +88,36 @@ impl IdBlock {
         Address::from_bytes(&bytes)
     }
 
+    #[cfg(test)]
     pub fn set_source(&self, address: &Address) {
-        // SAFETY: the member has room for the largest address.
-        unsafe {
-            (&raw mut (*self.addr()).src_storage)
-                .cast::<[u8; 128]>()
-                .write(address.storage())
-        }
+        self.take_source(&address.storage(), address.size());
     }
 
     pub fn set_destination(&self, address: &Address) {
-        // SAFETY: as above.
-        unsafe {
-            (&raw mut (*self.addr()).dst_storage)
-                .cast::<[u8; 128]>()
-                .write(address.storage())
+        self.take_destination(&address.storage(), address.size());
+    }
+
+    /// Takes over a source address that a connection manager reports; none of an unknown family.
+    pub fn take_source(&self, storage: &[u8; STORAGE], size: u16) {
+        if is_address(storage, size) {
+            // SAFETY: the member has room for the largest address.
+            unsafe {
+                (&raw mut (*self.addr()).src_storage)
+                    .cast::<[u8; STORAGE]>()
+                    .write(*storage);
+            }
+        }
+    }
+
+    /// As above, the destination.
+    pub fn take_destination(&self, storage: &[u8; STORAGE], size: u16) {
+        if is_address(storage, size) {
+            // SAFETY: as above.
+            unsafe {
+                (&raw mut (*self.addr()).dst_storage)
+                    .cast::<[u8; STORAGE]>()
+                    .write(*storage);
+            }
         }
     }
 

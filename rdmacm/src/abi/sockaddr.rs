@@ -138,13 +138,25 @@ impl Address {
             _ => 0,
         }
     }
+}
 
-    /// Bytes 8 to 24 of an `AF_IB` address: its GID.
-    pub fn gid(&self) -> Option<[u8; 16]> {
-        (self.family() == AF_IB)
-            .then(|| self.bytes[8..].first_chunk().copied())
-            .flatten()
+fn family_of(storage: &[u8; STORAGE]) -> u16 {
+    u16::from_ne_bytes([storage[0], storage[1]])
+}
+
+/// Whether an address of this many bytes is whole, and of a family that the connection manager
+/// knows.
+pub fn is_address(storage: &[u8; STORAGE], size: u16) -> bool {
+    let least = size_of_family(family_of(storage));
+    usize::from(size) <= STORAGE && least.is_some_and(|least| size >= least)
+}
+
+/// Bytes 8 to 24 of an `AF_IB` address: its GID; zeros for another address.
+pub fn gid_of(storage: &[u8; STORAGE], size: u16) -> [u8; 16] {
+    if family_of(storage) != AF_IB || !is_address(storage, size) {
+        return [0; 16];
     }
+    storage[8..].first_chunk().copied().unwrap_or_default()
 }
 
 /// Bytes of `struct sockaddr_in`, `sockaddr_in6` and `sockaddr_ib`.
@@ -203,6 +215,21 @@ mod tests {
         // SAFETY: a whole sockaddr.
         let read = unsafe { Address::from_raw(&raw const unix) };
         assert_eq!(read, Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_reported_address_is_taken_whole_or_not_at_all() {
+        let mut storage = [7; STORAGE];
+        for (family, size) in [(AF_INET, IPV4), (AF_INET6, IPV6), (AF_IB, IB)] {
+            storage[..2].copy_from_slice(&family.to_ne_bytes());
+            assert!(is_address(&storage, size) && is_address(&storage, 128));
+            assert!(!is_address(&storage, size - 1) && !is_address(&storage, 129));
+            let gid = if family == AF_IB { [7; 16] } else { [0; 16] };
+            assert_eq!(gid_of(&storage, size), gid);
+            assert_eq!(gid_of(&storage, size - 1), [0; 16]);
+        }
+        storage[..2].copy_from_slice(&1_u16.to_ne_bytes());
+        assert!(!is_address(&storage, 128));
     }
 
     #[test]
