@@ -108,12 +108,13 @@ impl State {
                 for slot in slots {
                     match network.hand_on(slot, packet) {
                         Ok(()) => {}
-                        Err(Errno::AGAIN) => self.defer(packet, since, now + AGAIN),
-                        Err(_) => {
+                        Err(Errno(libc::ECONNREFUSED)) => {
                             // Its process has ended: this one answers.
                             self.lookup.forget(slot);
                             self.take_in(network, packet, mad, None);
                         }
+                        // The process does not keep up, or there is no descriptor or memory now.
+                        Err(_) => self.defer(packet, since, now + AGAIN),
                     }
                 }
             }
@@ -240,5 +241,74 @@ impl State {
         let agent = self.agent(network.slot());
         agent.receive(route, mad, owner, milliseconds());
         self.run(network);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::host::End;
+    use super::*;
+    use crate::carrier::udp::Path;
+    use kit::errno::Result;
+    use std::net::Ipv4Addr;
+    use uroce_cm::wire::{LEN, Rtu};
+
+    /// A node that cannot hand packets on.
+    struct Refusing(Errno);
+
+    impl Network for Refusing {
+        fn slot(&self) -> u16 {
+            1
+        }
+
+        fn send(&self, _: &Path, _: u32, _: &[u8; LEN]) {}
+
+        fn hand_on(&self, _: u16, _: &Received<'_>) -> Result<()> {
+            Err(self.0)
+        }
+
+        fn wake_at(&self, _: u64) {}
+
+        fn end_of(&self, _: u16) -> End {
+            End::Hidden
+        }
+    }
+
+    /// How many messages wait after one for another process, and whether this process took it.
+    fn after_one_for_another(error: Errno) -> (usize, bool) {
+        let rtu = Rtu {
+            remote_comm_id: 7 << INDEX_BITS,
+            ..Rtu::default()
+        };
+        let mad = Mad {
+            transaction: 7,
+            modifier: 0,
+            message: rtu.into(),
+        };
+        let packet = Received {
+            data: &[0; 4],
+            segment: 4,
+            source: Ipv4Addr::LOCALHOST.into(),
+            port: 4791,
+            destination: Ipv4Addr::LOCALHOST.into(),
+            interface: 1,
+            hop_limit: 64,
+            traffic_class: 0,
+        };
+        Cm::new().with(|state| {
+            let now = clock::now().nanos();
+            state.deliver(&Refusing(error), &packet, &mad, now);
+            (state.deferred.len(), state.known_agent().is_some())
+        })
+    }
+
+    #[test]
+    fn only_a_process_that_is_not_there_has_ended() {
+        for error in [libc::EAGAIN, libc::EMFILE, libc::ENOBUFS, libc::ENOMEM] {
+            let after = after_one_for_another(Errno(error));
+            assert_eq!(after, (1, false), "{error}");
+        }
+        let after = after_one_for_another(Errno(libc::ECONNREFUSED));
+        assert_eq!(after, (0, true));
     }
 }
