@@ -222,8 +222,8 @@ impl Claim {
     /// Claims a port.
     ///
     /// # Errors
-    /// EADDRINUSE, EADDRNOTAVAIL if another id has it, of this process or another of the user's; of
-    /// socket(2), bind(2), listen(2).
+    /// EADDRINUSE, EADDRNOTAVAIL if another id has it, of this process or another of the user's;
+    /// EMFILE, ENFILE, ENOBUFS, ENOMEM if that is not known; of socket(2), bind(2), listen(2).
     pub fn new(port: Port) -> Result<Self> {
         let claiming = Named {
             port,
@@ -273,13 +273,13 @@ impl Claim {
     /// Whether the port is not shared, so that it can be listened on.
     ///
     /// # Errors
-    /// EADDRINUSE if it is shared.
+    /// EADDRINUSE if it is shared; EMFILE, ENFILE, ENOBUFS, ENOMEM if that is not known.
     pub fn is_alone(&self) -> Result<()> {
         let alone = Port {
             shared: false,
             ..self.named.port
         };
-        let rivals = self.named.rivals(&alone);
+        let rivals = self.named.rivals(&alone)?;
         rivals
             .first()
             .map_or(Ok(()), |_| Err(Errno(libc::EADDRINUSE)))
@@ -287,8 +287,9 @@ impl Claim {
 }
 
 impl Named {
-    fn rivals(&self, wanted: &Port) -> Vec<(Rival, Errno)> {
-        let others = users().into_iter().filter(|name| name.token != self.token);
+    fn rivals(&self, wanted: &Port) -> Result<Vec<(Rival, Errno)>> {
+        let names = users()?.into_iter();
+        let others = names.filter(|name| name.token != self.token);
         let conflicts = others.filter_map(|other| {
             let rival = match other.mode {
                 Mode::Owned => Rival::Owner,
@@ -297,13 +298,13 @@ impl Named {
             };
             Some((rival, wanted.conflict(&other.port)?))
         });
-        conflicts.collect()
+        Ok(conflicts.collect())
     }
 
     /// Waits for the processes that give way.
     fn settle(&self) -> Result<()> {
         for _ in 0..LOOKS {
-            let (rivals, errors): (Vec<_>, Vec<_>) = self.rivals(&self.port).into_iter().unzip();
+            let (rivals, errors): (Vec<_>, Vec<_>) = self.rivals(&self.port)?.into_iter().unzip();
             match (judge(self.token, &rivals), errors.first()) {
                 (Verdict::Keep, _) | (_, None) => return Ok(()),
                 (Verdict::Withdraw, Some(error)) => return Err(*error),
@@ -315,25 +316,44 @@ impl Named {
 }
 
 /// Names of claims that are the user's.
-fn users() -> Vec<Named> {
-    let user = User::own();
-    let sockets = registry::listening().unwrap_or_default().into_iter();
-    let claims = sockets.filter_map(|socket| Some((Named::parse(&socket.name)?, socket)));
-    let ours = claims.filter(|(_, socket)| is_users(socket, user));
-    ours.map(|(named, _)| named).collect()
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOBUFS, ENOMEM: then it is not known which there are.
+fn users() -> Result<Vec<Named>> {
+    of_listing(registry::listening())
 }
 
-fn is_users(socket: &Listening, user: User) -> bool {
+/// The same, by a list of sockets. Where sockets cannot be listed at all, no claims are known.
+fn of_listing(listed: Result<Vec<Listening>>) -> Result<Vec<Named>> {
+    let sockets = match listed {
+        Ok(sockets) => sockets,
+        Err(error) if error.is_shortage() => return Err(error),
+        Err(_) => Vec::new(),
+    };
+    let user = User::own();
+    let mut ours = Vec::new();
+    for socket in sockets {
+        if let Some(named) = Named::parse(&socket.name)
+            && is_users(&socket, user)?
+        {
+            ours.push(named);
+        }
+    }
+    Ok(ours)
+}
+
+fn is_users(socket: &Listening, user: User) -> Result<bool> {
     if let Some(whose) = socket.user {
-        return user.is(whose);
+        return Ok(user.is(whose));
     }
     let Ok(name) = named::name(&socket.name) else {
-        return false;
+        return Ok(false);
     };
     match owner::connect_to_ours(KIND, &name, user) {
-        Ok(_) => true,
+        Ok(_) => Ok(true),
+        Err(error) if error.is_shortage() => Err(error),
         // Of one that is there, the queue may be full.
-        Err(error) => error == Errno::AGAIN,
+        Err(error) => Ok(error == Errno::AGAIN),
     }
 }
 
@@ -368,6 +388,15 @@ impl Lookup {
 
     /// The owner of a port for an address.
     pub fn find(&mut self, space: PortSpace, port: u16, address: IpAddr, interface: u32) -> Found {
+        self.find_by(users, (space, port), (address, interface))
+    }
+
+    fn find_by(
+        &mut self,
+        users: impl FnOnce() -> Result<Vec<Named>>,
+        (space, port): (PortSpace, u16),
+        (address, interface): (IpAddr, u32),
+    ) -> Found {
         let is_at = |claim: &&Port| claim.is_at(port, address, interface);
         let lookup = |listed: &[Port]| {
             // One of the address itself goes before one of all.
@@ -385,7 +414,9 @@ impl Lookup {
         if !left.is_zero() {
             return Found::Later(left);
         }
-        let good = self.list();
+        let Ok(good) = self.list(users) else {
+            return Found::Later(Self::SOONEST);
+        };
         match lookup(&self.listed) {
             Some(slot) => Found::At(slot),
             // The next listener may have another port space.
@@ -408,9 +439,14 @@ impl Lookup {
     }
 
     /// Lists claims, and returns for how long the list is good.
-    fn list(&mut self) -> Duration {
+    ///
+    /// # Errors
+    /// Those of [`users`]: then the former list is good for a little longer.
+    fn list(&mut self, users: impl FnOnce() -> Result<Vec<Named>>) -> Result<Duration> {
         let began = Instant::now();
-        let names = users();
+        let names = users().inspect_err(|_| {
+            self.latest = Some((began, Self::SOONEST));
+        })?;
         let of = |mode: Mode| {
             let names = names.iter().filter(move |name| name.mode == mode);
             names.map(|name| name.port).collect()
@@ -418,7 +454,7 @@ impl Lookup {
         (self.listed, self.lingering) = (of(Mode::Owned), of(Mode::Lingering));
         let good = (began.elapsed() * Self::SHARE).clamp(Self::SOONEST, Self::LATEST);
         self.latest = Some((Instant::now(), good));
-        good
+        Ok(good)
     }
 }
 
@@ -526,6 +562,34 @@ mod tests {
         assert!(matches!(find(), Found::Lingers(_)), "{:?}", find());
         drop(lingering);
         assert_eq!(find(), Found::Unclaimed);
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_made_now_is_no_empty_list() {
+        let short = Errno(libc::EMFILE);
+        assert_eq!(of_listing(Err(short)), Err(short));
+        // Nothing is known where nothing can be listed at any time.
+        assert_eq!(of_listing(Err(Errno(libc::EACCES))), Ok(Vec::new()));
+        let named = Named {
+            port: port(50_004, to("10.1.2.3")),
+            mode: Mode::Owned,
+            token: Token::random(),
+        };
+        let address = "10.1.2.3".parse().expect("an address");
+        let mut lookup = Lookup::default();
+        let mut find = |list: Result<Vec<Named>>| {
+            // The list is as old as it can be.
+            lookup.latest = None;
+            lookup.find_by(|| list, (PortSpace::Ib, 50_004), (address, 1))
+        };
+        assert_eq!(find(Err(short)), Found::Later(Lookup::SOONEST));
+        assert_eq!(find(Ok(vec![named])), Found::At(1));
+        assert_eq!(find(Err(short)), Found::Later(Lookup::SOONEST));
+        assert_eq!(find(Ok(Vec::new())), Found::Unclaimed);
+        // The former list stays.
+        assert_eq!(find(Ok(vec![named])), Found::At(1));
+        assert_eq!(find(Err(short)), Found::Later(Lookup::SOONEST));
+        assert_eq!(lookup.slots(), [1]);
     }
 
     #[test]
