@@ -7,10 +7,16 @@
 //!
 //! *Notification.* A queue is unarmed, armed for solicited completions, or armed for any
 //! completion. Arming for any replaces arming for solicited, never the reverse. A completion that
-//! matches disarms the queue and writes one record. Completions of packets that came together cause
-//! one event after the last of them (`turn`), so a woken thread finds all of them. For the same
-//! reason, a batch of an extended queue processes no packets after its first entry. Moderated
-//! events wait for their count, or for a thread that exists only while such events do (`alarm`).
+//! matches disarms the queue and writes one record. If completions wait that were added while the
+//! queue was unarmed, arming itself writes the record. UCX polls, arms and sleeps, without polling
+//! again in between: it is written for mlx5, where arming names the position of the consumer.
+//! Arming writes no record while a completion waits that had its event, because programs arm the
+//! queue before they poll for that one.
+//!
+//! Completions of packets that came together cause one event after the last of them (`turn`), so a
+//! woken thread finds all of them. For the same reason, a batch of an extended queue processes no
+//! packets after its first entry. Moderated events wait for their count, or for a thread that
+//! exists only while such events do (`alarm`).
 
 mod alarm;
 mod entry;
@@ -61,6 +67,10 @@ pub struct Cq {
 struct Ring {
     entries: Places,
     armed: Armed,
+    /// The number of entries up to the last one that caused an event.
+    announced: usize,
+    /// The number of entries up to the last solicited one.
+    solicited: usize,
 }
 
 /// The kind of completion for which an event was requested.
@@ -81,7 +91,56 @@ impl Ring {
     fn add(&mut self, wc: ibv_wc, at: Time, solicited: bool) -> bool {
         let due = self.fires(solicited);
         self.entries.push(wc, at);
+        if solicited {
+            self.solicited = self.entries.len();
+        }
+        if due {
+            self.announced = self.entries.len();
+        }
         due
+    }
+
+    /// Takes the oldest entry out.
+    #[inline(always)]
+    fn pop(&mut self) -> Option<(ibv_wc, Time)> {
+        let entry = self.entries.pop();
+        self.announced = self.announced.saturating_sub(1);
+        self.solicited = self.solicited.saturating_sub(1);
+        entry
+    }
+
+    /// Requests an event. Returns whether it is due at once; then there is no request any more.
+    fn arm(&mut self, solicited_only: bool) -> bool {
+        let armed = match (solicited_only, self.armed) {
+            (true, Armed::Next) | (false, _) => Armed::Next,
+            (true, _) => Armed::Solicited,
+        };
+        let waiting = match armed {
+            Armed::Solicited => self.solicited,
+            _ => self.entries.len(),
+        };
+        if self.announced > 0 || waiting == 0 {
+            self.armed = armed;
+            return false;
+        }
+        self.announced = waiting;
+        self.armed = Armed::No;
+        true
+    }
+
+    /// Drops the entries of a queue pair.
+    fn forget(&mut self, qp_num: u32) {
+        let (mut index, mut announced, mut solicited) = (0, 0, 0);
+        self.entries.retain(|wc| {
+            let goes = wc.qp_num == qp_num;
+            announced += usize::from(goes && index < self.announced);
+            solicited += usize::from(goes && index < self.solicited);
+            index += 1;
+            !goes
+        });
+        self.announced -= announced;
+        // If the last solicited one is dropped, an event may come for the one before it.
+        self.solicited -= solicited;
     }
 
     /// Whether an event is due for an entry that is added. Then there is no request any more.
@@ -122,6 +181,8 @@ impl Cq {
         let ring = Ring {
             entries: ring_of(entries)?,
             armed: Armed::No,
+            announced: 0,
+            solicited: 0,
         };
         Ok(Self {
             token,
@@ -226,7 +287,7 @@ impl Cq {
             return None;
         }
         if self.ignore_overrun {
-            ring.entries.pop();
+            ring.pop();
             return Some(ring);
         }
         self.dead.store(true, Ordering::Release);
@@ -244,7 +305,7 @@ impl Cq {
         let mut ring = self.ring.lock();
         let mut count = 0;
         for slot in room {
-            let Some((wc, _)) = ring.entries.pop() else {
+            let Some((wc, _)) = ring.pop() else {
                 break;
             };
             *slot = wc;
@@ -260,7 +321,7 @@ impl Cq {
             return None;
         }
         let mut ring = self.ring.lock();
-        let (wc, at) = ring.entries.pop()?;
+        let (wc, at) = ring.pop()?;
         self.length.store(ring.entries.len(), Ordering::Release);
         drop(ring);
         Some(Polled {
@@ -283,13 +344,13 @@ impl Cq {
     }
 
     /// ibv_req_notify_cq(3): one event for the first completion from now on; or for the first that
-    /// is solicited or an error, unless an event for any completion was requested.
+    /// is solicited or an error, unless an event for any completion was requested. At once if such
+    /// a completion waits and no waiting completion had an event.
     pub fn arm(&self, solicited_only: bool) {
-        let mut ring = self.ring.lock();
-        ring.armed = match (solicited_only, ring.armed) {
-            (true, Armed::Next) | (false, _) => Armed::Next,
-            (true, _) => Armed::Solicited,
-        };
+        let due = self.ring.lock().arm(solicited_only);
+        if due && let Some(notifier) = &self.notifier {
+            notifier.completion(true);
+        }
     }
 
     /// ibv_resize_cq(3).
@@ -334,7 +395,7 @@ impl Cq {
     /// requests are forgotten.
     pub fn forget(&self, qp_num: u32) {
         let mut ring = self.ring.lock();
-        ring.entries.retain(|wc| wc.qp_num != qp_num);
+        ring.forget(qp_num);
         self.length.store(ring.entries.len(), Ordering::Release);
     }
 

@@ -74,8 +74,8 @@ impl Places {
         Some((wc, Time::from_nanos(at)))
     }
 
-    /// Drops those that `keep` does not want.
-    pub fn retain(&mut self, keep: impl Fn(&ibv_wc) -> bool) {
+    /// Drops those that `keep` does not want, which is asked about the oldest first.
+    pub fn retain(&mut self, mut keep: impl FnMut(&ibv_wc) -> bool) {
         for _ in 0..self.len() {
             let Some((wc, at)) = self.pop() else {
                 return;

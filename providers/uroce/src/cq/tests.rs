@@ -121,18 +121,94 @@ fn immediate_data_lies_in_memory_as_on_the_wire() {
 #[test]
 fn an_event_is_for_the_next_completion_after_arming() {
     let world = world(100, false);
-    world.cq.push(good(1));
     world.cq.arm(false);
-    assert_eq!(drain(&world.channel), 0, "it was there before");
+    assert_eq!(drain(&world.channel), 0);
     world.cq.push(good(2));
     world.cq.push(good(3));
     assert_eq!(drain(&world.channel), 1, "one a request");
-    assert_eq!(ids(&world.cq, 10), [1, 2, 3]);
+    assert_eq!(ids(&world.cq, 10), [2, 3]);
     world.cq.arm(false);
     world.cq.arm(false);
     world.cq.push(good(4));
     world.cq.push(good(5));
     assert_eq!(drain(&world.channel), 1, "requests do not add up");
+}
+
+#[test]
+fn a_completion_before_arming_that_had_no_event_causes_one() {
+    // A thread that polls an empty queue, arms it and sleeps, as UCX's do, is woken.
+    let world = world(100, false);
+    world.cq.push(good(1));
+    assert_eq!(drain(&world.channel), 0, "not armed");
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 1);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 0, "it had its event");
+    world.cq.push(good(2));
+    assert_eq!(drain(&world.channel), 1, "armed for the next one");
+    assert_eq!(ids(&world.cq, 10), [1, 2]);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 0, "empty");
+    // An event uses up the request, the one at once too.
+    world.cq.push(good(3));
+    assert_eq!(ids(&world.cq, 10), [3]);
+    drain(&world.channel);
+    world.cq.push(good(4));
+    world.cq.arm(false);
+    world.cq.push(good(5));
+    assert_eq!(drain(&world.channel), 1);
+}
+
+#[test]
+fn arming_before_polling_causes_no_second_event() {
+    // The manual's order: take the event, arm, poll.
+    let world = world(100, false);
+    world.cq.arm(false);
+    world.cq.push(good(1));
+    world.cq.push(good(2));
+    assert_eq!(drain(&world.channel), 1);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 0, "the program polls next");
+    assert_eq!(ids(&world.cq, 1), [1]);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 1, "2 had no event, and 1 is gone");
+    assert_eq!(world.cq.poll_ex().map(|polled| polled.wc.wr_id), Some(2));
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 0);
+}
+
+#[test]
+fn arming_for_solicited_ones_passes_over_others_that_wait() {
+    let world = world(100, false);
+    world.cq.push(good(1));
+    world.cq.arm(true);
+    assert_eq!(drain(&world.channel), 0);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 1);
+    assert_eq!(ids(&world.cq, 10), [1]);
+    world.cq.push(entry(2, Status::Success, true));
+    world.cq.push(good(3));
+    world.cq.arm(true);
+    assert_eq!(drain(&world.channel), 1);
+    assert_eq!(ids(&world.cq, 1), [2]);
+    world.cq.arm(true);
+    assert_eq!(drain(&world.channel), 0, "3 is not solicited");
+}
+
+#[test]
+fn completions_that_are_dropped_announce_nothing() {
+    let world = world(100, false);
+    let other = |id| Entry::new(entry(id, Status::Success, false).completion, 7);
+    world.cq.arm(false);
+    world.cq.push(good(1));
+    world.cq.push(other(2));
+    assert_eq!(drain(&world.channel), 1);
+    world.cq.forget(0x1234);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 1, "2 had no event");
+    world.cq.forget(7);
+    world.cq.arm(false);
+    assert_eq!(drain(&world.channel), 0, "empty");
 }
 
 #[test]
@@ -169,28 +245,37 @@ proptest! {
         let world = world(1000, false);
         // (asked for any, asked for solicited)
         let mut asked = (false, false);
+        // (solicited, had its event), of each that waits
+        let mut waiting = std::collections::VecDeque::new();
         for step in steps {
-            let (entry, counts) = match step {
-                0 => {
-                    world.cq.arm(false);
-                    asked.0 = true;
-                    continue;
-                }
-                1 => {
-                    world.cq.arm(true);
-                    asked.1 = true;
-                    continue;
+            match step {
+                0 | 1 => {
+                    world.cq.arm(step == 1);
+                    asked.0 |= step == 0;
+                    asked.1 |= step == 1;
                 }
                 2 => {
-                    ids(&world.cq, 3);
+                    let polled = ids(&world.cq, 3).len();
+                    waiting.drain(..polled);
                     continue;
                 }
-                3 => (good(1), false),
-                4 => (entry(1, Status::Success, true), true),
-                _ => (entry(1, Status::RetryExc, false), true),
+                3 => assert!(world.cq.push(good(1))),
+                4 => assert!(world.cq.push(entry(1, Status::Success, true))),
+                _ => assert!(world.cq.push(entry(1, Status::RetryExc, false))),
+            }
+            let is_wanted = |solicited| asked.0 || asked.1 && solicited;
+            let expected = if step > 2 {
+                waiting.push_back((step > 3, is_wanted(step > 3)));
+                is_wanted(step > 3)
+            } else if waiting.iter().any(|(_, had)| *had) {
+                false
+            } else {
+                let last = waiting.iter_mut().rfind(|(solicited, _)| is_wanted(*solicited));
+                last.is_some_and(|(_, had)| {
+                    *had = true;
+                    true
+                })
             };
-            world.cq.push(entry);
-            let expected = asked.0 || asked.1 && counts;
             if expected {
                 asked = (false, false);
             }
@@ -202,8 +287,10 @@ proptest! {
 #[test]
 fn a_queue_that_overruns_reports_it_once_and_takes_no_more() {
     let world = world(2, false);
+    world.cq.arm(false);
     assert!(world.cq.push(good(1)) && world.cq.push(good(2)));
     assert!(!world.cq.is_dead());
+    assert_eq!(drain(&world.channel), 1);
     world.cq.arm(false);
     assert!(!world.cq.push(good(3)));
     assert!(!world.cq.push(good(4)));
@@ -214,7 +301,7 @@ fn a_queue_that_overruns_reports_it_once_and_takes_no_more() {
     assert!(!world.cq.push(good(5)));
     assert!(world.cq.is_empty());
     let reported = ReportedEvents {
-        completion: 0,
+        completion: 1,
         asynchronous: 1,
     };
     assert_eq!(world.cq.reported(), reported);
