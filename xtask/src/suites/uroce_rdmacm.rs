@@ -118,6 +118,13 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.push(applications::qperf(target));
     let verbs = ["write", "read", "send"];
     cases.extend(applications::fio_cases(target, &verbs, 22107));
+    cases.push(applications::fio_verifies(target, 22110));
+    cases.extend(
+        ["read", "write"]
+            .iter()
+            .zip(22111..)
+            .map(|row| fio_memory(target, row)),
+    );
     cases.extend(UCX.iter().zip(22140..).map(|row| ucx_demo(target, row)));
     cases.extend(DATAGRAMS.iter().zip(22150..).map(datagrams));
     cases.extend(SOCKETS.iter().zip(22160..).map(|row| sockets(target, row)));
@@ -126,6 +133,14 @@ pub fn cases(target: &Target) -> Vec<Case> {
     }
     cases.push(without_listener());
     cases
+}
+
+/// The memory of both sides has the bytes that were read or written.
+fn fio_memory(target: &Target, (verb, port): (&&str, u16)) -> Case {
+    let line = format!("{}/fio-memory {verb} {port}", target.helpers.display());
+    Case::single(format!("fio-{verb}-memory"), &line)
+        .users(2)
+        .check(Check::Says("the same bytes"))
 }
 
 /// Its connections are the connection manager's.
