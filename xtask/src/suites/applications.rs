@@ -72,8 +72,8 @@ fn fio(target: &Target, (verb, port): (&&str, u16)) -> Case {
         .check(Check::NeverSays("error"))
 }
 
-/// fio's server verifies each message that the client sends. Its client verifies nothing: the engine
-/// has one direction, and so no phase that reads again.
+/// fio's server verifies each message that the client sends. Its client verifies nothing: the
+/// engine has one direction, and so no phase that reads again.
 pub fn fio_verifies(target: &Target, port: u16) -> Case {
     let (address, verify) = (target.address, "--verify=crc32c");
     let server =
