@@ -56,21 +56,38 @@ impl Key {
     }
 
     /// The names of this domain that may belong to this process's user: slot, token, name.
-    fn named(&self, user: User) -> Vec<(String, Token, Listening)> {
-        let sockets = registry::listening().unwrap_or_default();
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOBUFS, ENOMEM: then it is not known which there are.
+    fn named(&self, user: User) -> Result<Vec<(String, Token, Listening)>> {
+        self.of_listing(registry::listening(), user)
+    }
+
+    /// The same, by a list of sockets. Where sockets cannot be listed at all, no names are known.
+    fn of_listing(
+        &self,
+        listed: Result<Vec<Listening>>,
+        user: User,
+    ) -> Result<Vec<(String, Token, Listening)>> {
+        let sockets = match listed {
+            Ok(sockets) => sockets,
+            Err(error) if error.is_shortage() => return Err(error),
+            Err(_) => Vec::new(),
+        };
         let ours = |socket: &Listening| socket.user.is_none_or(|whose| user.is(whose));
         let sockets = sockets.into_iter().filter(ours);
         let parsed = sockets.filter_map(|socket| {
             let (of, token) = self.parse(&socket.name)?;
             Some((of.to_owned(), token, socket))
         });
-        parsed.collect()
+        Ok(parsed.collect())
     }
 
     /// Keeps other processes from opening or leaving the domain until the result is dropped.
     ///
     /// # Errors
-    /// EAGAIN if another process has the turn for 5 seconds; of socket(2), bind(2), listen(2).
+    /// EAGAIN if another process has the turn for 5 seconds; EMFILE, ENFILE, ENOBUFS, ENOMEM if it
+    /// is not known which want it; of socket(2), bind(2), listen(2).
     pub fn lock(&self) -> Result<Turn> {
         let user = User::own();
         let began = Instant::now();
@@ -78,7 +95,7 @@ impl Key {
             let token = Token::random();
             let turn = Turn(registry::listen_at(KIND, &self.name(OPENS, token)?)?);
             loop {
-                match judge(token, &self.rivals(token, user)) {
+                match judge(token, &self.rivals(token, user)?) {
                     Verdict::Keep => return Ok(turn),
                     Verdict::Wait if began.elapsed() < PATIENCE => kit::sys::sched::sleep(PAUSE),
                     Verdict::Wait | Verdict::Withdraw => break,
@@ -91,11 +108,11 @@ impl Key {
     }
 
     /// Other processes of this user that want the turn.
-    fn rivals(&self, own: Token, user: User) -> Vec<Rival> {
-        let named = self.named(user).into_iter();
+    fn rivals(&self, own: Token, user: User) -> Result<Vec<Rival>> {
+        let named = self.named(user)?.into_iter();
         let others = named.filter(|(of, token, _)| of == OPENS && *token != own);
         let ours = others.filter(|(_, _, socket)| is_there(socket, user));
-        ours.map(|(_, token, _)| Rival::Claiming(token)).collect()
+        Ok(ours.map(|(_, token, _)| Rival::Claiming(token)).collect())
     }
 
     /// Listens for others.
@@ -106,21 +123,27 @@ impl Key {
         registry::listen_at(KIND, &self.name(&slot.to_string(), Token::random())?)
     }
 
-    /// Whether the process of a slot has the domain open.
+    /// Whether the process of a slot has the domain open, as far as that is known: a domain that is
+    /// taken for closed is lost.
     pub fn is_open_at(&self, slot: u16) -> bool {
         let (user, slot) = (User::own(), slot.to_string());
-        let mut named = self.named(user).into_iter();
-        named.any(|(of, _, socket)| of == slot && is_there(&socket, user))
+        let Ok(named) = self.named(user) else {
+            return true;
+        };
+        named
+            .into_iter()
+            .any(|(of, _, socket)| of == slot && is_there(&socket, user))
     }
 
     /// Connections to all processes that listen, by their slots.
     ///
     /// # Errors
-    /// Of socket(2); EAGAIN if one of them has too many connections that wait.
+    /// EMFILE, ENFILE, ENOBUFS, ENOMEM if it is not known which listen; of socket(2); EAGAIN if one
+    /// of them has too many connections that wait.
     pub fn others(&self, own: u16) -> Result<Vec<(u16, OwnedFd)>> {
         let user = User::own();
         let mut found = Vec::new();
-        for (of, _, socket) in self.named(user) {
+        for (of, _, socket) in self.named(user)? {
             let slot = of
                 .parse()
                 .ok()
@@ -147,8 +170,8 @@ fn is_there(socket: &Listening, user: User) -> bool {
     };
     match owner::connect_to_ours(KIND, &name, user) {
         Ok(_) => true,
-        // The queue of an existing socket may be full.
-        Err(error) => error == Errno::AGAIN,
+        // The queue of an existing socket may be full, or it is not known.
+        Err(error) => error == Errno::AGAIN || error.is_shortage(),
     }
 }
 
@@ -230,6 +253,19 @@ mod tests {
         assert!(accept(&listening, User::own()).is_ok());
         drop(listening);
         assert!(!key.is_open_at(9));
+    }
+
+    #[test]
+    fn a_list_that_failed_for_the_moment_is_no_empty_one() {
+        let (key, user) = (key(), User::own());
+        let of = |error| {
+            key.of_listing(Err(Errno(error)), user)
+                .map(|names| names.len())
+        };
+        for error in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert_eq!(of(error), Err(Errno(error)));
+        }
+        assert_eq!(of(libc::EACCES), Ok(0), "a sandbox that permits no list");
     }
 
     #[test]
