@@ -72,24 +72,8 @@ fn fio(target: &Target, (verb, port): (&&str, u16)) -> Case {
         .check(Check::NeverSays("error"))
 }
 
-/// fio's server verifies each message that the client sends. Its client verifies nothing: the
-/// engine has one direction, and so no phase that reads again.
-pub fn fio_verifies(target: &Target, port: u16) -> Case {
-    let (address, verify) = (target.address, "--verify=crc32c");
-    let server =
-        format!("fio --name=server {BLOCKS} --iodepth=128 --rw=read --port={port} {verify}");
-    let client = format!(
-        "fio --name=client {BLOCKS} --rw=write --port={port} --hostname={address} --verb=send {verify}"
-    );
-    Case::pair("fio-send-verify", &server, Ready::RdmaCm, &client)
-        .check(Check::Says("err= 0"))
-        .check(Check::Says("issued rwts: total=0,128,0,0"))
-        // The server's message about a block with other bytes.
-        .check(Check::NeverSays("verify:"))
-        .check(Check::NeverSays("error"))
-}
-
-fn iser(target: &Target) -> Case {
+/// The disk of tgt.
+pub fn iser(target: &Target) -> Case {
     let line = format!("{}/iser-disk {}", target.helpers.display(), target.address);
     // The target, two tools, a run of the tests for each family, and QEMU.
     let case = Case::single("iser", &line).users(12);
