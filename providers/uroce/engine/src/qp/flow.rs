@@ -45,8 +45,11 @@ impl QueuePair {
             self.receive_response(now, packet, host);
         } else {
             self.receive_piggyback(now, packet, host);
+            // The acknowledgement may have ended the connection.
             if self.state.receives() {
                 self.receive_request(now, arrival, host);
+            } else {
+                self.counters.dropped += 1;
             }
         }
     }
@@ -114,6 +117,9 @@ impl QueuePair {
         let Some(piggyback) = packet.headers.piggyback else {
             return;
         };
+        if !self.config.service.requests() || !self.state.sends() {
+            return;
+        }
         let bth = Bth {
             selective: true,
             piggyback: true,
@@ -129,9 +135,7 @@ impl QueuePair {
             headers,
             payload: &[],
         };
-        if self.config.service.requests() && self.state.sends() {
-            self.receive_response(now, &acknowledgement, host);
-        }
+        self.receive_response(now, &acknowledgement, host);
     }
 
     /// The next packet to send, if there is one now. To be called after anything else was, until it
