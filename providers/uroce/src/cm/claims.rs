@@ -323,16 +323,11 @@ fn users() -> Result<Vec<Named>> {
     of_listing(registry::listening())
 }
 
-/// The same, by a list of sockets. Where sockets cannot be listed at all, no claims are known.
+/// The same, by a list of sockets.
 fn of_listing(listed: Result<Vec<Listening>>) -> Result<Vec<Named>> {
-    let sockets = match listed {
-        Ok(sockets) => sockets,
-        Err(error) if error.is_shortage() => return Err(error),
-        Err(_) => Vec::new(),
-    };
     let user = User::own();
     let mut ours = Vec::new();
-    for socket in sockets {
+    for socket in registry::known(listed)? {
         if let Some(named) = Named::parse(&socket.name)
             && is_users(&socket, user)?
         {

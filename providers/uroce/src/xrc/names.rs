@@ -63,19 +63,14 @@ impl Key {
         self.of_listing(registry::listening(), user)
     }
 
-    /// The same, by a list of sockets. Where sockets cannot be listed at all, no names are known.
+    /// The same, by a list of sockets.
     fn of_listing(
         &self,
         listed: Result<Vec<Listening>>,
         user: User,
     ) -> Result<Vec<(String, Token, Listening)>> {
-        let sockets = match listed {
-            Ok(sockets) => sockets,
-            Err(error) if error.is_shortage() => return Err(error),
-            Err(_) => Vec::new(),
-        };
         let ours = |socket: &Listening| socket.user.is_none_or(|whose| user.is(whose));
-        let sockets = sockets.into_iter().filter(ours);
+        let sockets = registry::known(listed)?.into_iter().filter(ours);
         let parsed = sockets.filter_map(|socket| {
             let (of, token) = self.parse(&socket.name)?;
             Some((of.to_owned(), token, socket))

@@ -64,6 +64,17 @@ pub fn listening() -> Result<Vec<Listening>> {
     from_file("/proc/net/unix")
 }
 
+/// The sockets of a list, none where sockets cannot be listed at all.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOBUFS, ENOMEM: then it is not known which there are.
+pub fn known(listed: Result<Vec<Listening>>) -> Result<Vec<Listening>> {
+    match listed {
+        Err(error) if error.is_shortage() => Err(error),
+        listed => Ok(listed.unwrap_or_default()),
+    }
+}
+
 fn by_netlink() -> Result<Vec<Listening>> {
     let mut fixed = [0; 24];
     let parts: [&[u8]; 4] = [

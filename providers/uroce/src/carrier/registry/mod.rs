@@ -45,7 +45,7 @@ mod token;
 
 pub use claim::{listen, listen_at};
 pub use connections::Connections;
-pub use listing::{Listening, listening};
+pub use listing::{Listening, known, listening};
 pub use lookup::Process;
 pub use name::Name;
 pub use owner::{Owner, User};
