@@ -26,6 +26,19 @@ pub struct Outcome {
     pub hung: bool,
 }
 
+/// How many lines of a failed command's output are reported. Both ends of a pair print into one
+/// output, and the end that failed first has printed earlier.
+const LINES: usize = 24;
+
+impl Outcome {
+    /// The end of the output, for an error of one line.
+    pub fn last_lines(&self) -> String {
+        let lines: Vec<_> = self.text.lines().collect();
+        let (_, last) = lines.split_at(lines.len().saturating_sub(LINES));
+        last.join(" / ")
+    }
+}
+
 /// Whether a command that has run for so long is stuck.
 pub type Stuck = Box<dyn Fn(Duration) -> bool + Send>;
 

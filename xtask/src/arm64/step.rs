@@ -54,10 +54,12 @@ pub fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<String> {
 /// Whether a command has ended well; its last lines are the error.
 pub fn succeeded(outcome: &Outcome, log: &Path) -> Result<()> {
     if !outcome.status.success() || outcome.hung {
-        let mut last: Vec<_> = outcome.text.lines().rev().take(5).collect();
-        last.reverse();
-        let last = last.join(" / ");
-        bail!("{}, see {}: {last}", outcome.status, log.display());
+        bail!(
+            "{}, see {}: {}",
+            outcome.status,
+            log.display(),
+            outcome.last_lines()
+        );
     }
     Ok(())
 }

@@ -222,13 +222,11 @@ fn must(dirs: &Dirs, name: &str, command: &mut Command) -> Result<()> {
     let log = log(dirs, name);
     let outcome = host::run(command, &log, None)?;
     if !outcome.status.success() {
-        let mut last: Vec<_> = outcome.text.lines().rev().take(5).collect();
-        last.reverse();
         bail!(
             "{name} failed ({}), see {}: {}",
             outcome.status,
             log.display(),
-            last.join(" / ")
+            outcome.last_lines()
         );
     }
     Ok(())

@@ -37,14 +37,14 @@ const PAIRS: [Pair; 4] = [
     },
     Pair {
         port: "4853",
-        server: "ib_write_bw -d uroce_lo -n 100 -s 4096",
-        client: "ib_write_bw -d uroce_lo -n 100 -s 4096 127.0.0.1",
+        server: "ib_write_bw -d uroce_lo -F -n 100 -s 4096",
+        client: "ib_write_bw -d uroce_lo -F -n 100 -s 4096 127.0.0.1",
         says: "BW average",
     },
     Pair {
         port: "4853",
-        server: "ib_send_lat -d uroce_lo -n 100 -s 64",
-        client: "ib_send_lat -d uroce_lo -n 100 -s 64 127.0.0.1",
+        server: "ib_send_lat -d uroce_lo -F -n 100 -s 64",
+        client: "ib_send_lat -d uroce_lo -F -n 100 -s 64 127.0.0.1",
         says: "t_typical",
     },
     Pair {
