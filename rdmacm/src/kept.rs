@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// With the address of the channel.
 static KEPT: Lock<Vec<(usize, Record)>> = Lock::new(Vec::new());
+/// Their number, changed with [`KEPT`] locked: a record that another thread took before it was
+/// counted would hide one that was.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps a record of the channel at an address.
@@ -15,8 +17,9 @@ pub fn keep(channel: usize, record: Record) {
     if forks::wait_for(&KEPT).is_err() {
         return;
     }
-    KEPT.lock().push((channel, record));
-    COUNT.fetch_add(1, Ordering::Release);
+    let mut kept = KEPT.lock();
+    kept.push((channel, record));
+    COUNT.store(kept.len(), Ordering::Release);
 }
 
 /// The first kept record of a channel.
@@ -72,8 +75,9 @@ fn take_first(mut is_wanted: impl FnMut(usize, &Record) -> bool) -> Option<Recor
     let at = kept
         .iter()
         .position(|(of, record)| is_wanted(*of, record))?;
-    COUNT.fetch_sub(1, Ordering::Relaxed);
-    Some(kept.remove(at).1)
+    let (_, record) = kept.remove(at);
+    COUNT.store(kept.len(), Ordering::Release);
+    Some(record)
 }
 
 #[cfg(test)]
@@ -86,10 +90,12 @@ mod tests {
     use crate::{channel, destroy, migrate, multicast, registry};
     use bytemuck::Zeroable;
     use core::ptr::null_mut;
+    use core::sync::atomic::AtomicU32;
     use kit::abi::IBV_QPT_UD;
     use kit::cm::{Command, DestroyId};
     use kit::sync::Mutex;
     use std::sync::Arc;
+    use std::thread;
 
     fn record(uid: u64) -> Record {
         let mut record = Record::zeroed();
@@ -131,6 +137,35 @@ mod tests {
         forget_channel(CHANNEL);
         assert!(take(CHANNEL).is_none());
         assert!(forget(7).is_empty());
+    }
+
+    /// A thread may take the record of another one, and a third keeps and looks for one meanwhile.
+    #[test]
+    fn a_record_is_found_while_other_threads_keep_and_take() {
+        const CHANNEL: usize = usize::MAX - 5;
+        const OTHERS: usize = usize::MAX - 6;
+        const ROUNDS: u32 = 20_000;
+        let taken = AtomicU32::new(0);
+        let over = || taken.load(Ordering::Relaxed) == ROUNDS;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for kept in 0..ROUNDS {
+                    while taken.load(Ordering::Relaxed) < kept {
+                        thread::yield_now();
+                    }
+                    keep(OTHERS, record(8));
+                }
+            });
+            scope.spawn(|| {
+                while !over() {
+                    taken.fetch_add(u32::from(take(OTHERS).is_some()), Ordering::Relaxed);
+                }
+            });
+            while !over() {
+                keep(CHANNEL, record(9));
+                assert_eq!(forget(9).len(), 1);
+            }
+        });
     }
 
     #[test]
