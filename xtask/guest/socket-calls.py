@@ -316,7 +316,72 @@ def datagrams():
         assert client.recv(100) == b"back"
 
 
+TENTH = struct.pack("qq", 0, 100000)
+
+
+def expires(call):
+    """A call that waits for longer than its socket allows."""
+    try:
+        call()
+    except BlockingIOError:
+        return True
+    return False
+
+
+def timeouts():
+    client, server = pair()
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        assert server.getsockopt(socket.SOL_SOCKET, option, 16) == bytes(16)
+        server.setsockopt(socket.SOL_SOCKET, option, TENTH)
+        assert server.getsockopt(socket.SOL_SOCKET, option, 16) == TENTH
+        for wrong, number in (
+            (struct.pack("qq", 0, 1000000), errno.EDOM),
+            (TENTH[:8], errno.EINVAL),
+        ):
+            try:
+                server.setsockopt(socket.SOL_SOCKET, option, wrong)
+                raise AssertionError("the time is invalid")
+            except OSError as error:
+                assert error.errno == number
+    assert expires(lambda: server.recv(1))
+    # What has arrived is returned.
+    client.sendall(b"abc")
+    assert server.recv(10, socket.MSG_WAITALL) == b"abc"
+    assert expires(lambda: [server.send(b"x" * 65536) for _ in range(100000)])
+    # The peer is not bounded, and finds the rest.
+    server.close()
+    with client.makefile("rb") as rest:
+        assert not rest.read().strip(b"x")
+    with listener() as listens:
+        listens.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TENTH)
+        assert expires(listens.accept)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.bind(("127.0.0.1", PORT))
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TENTH)
+        assert expires(lambda: made.recv(1))
+
+
+def kinds():
+    client, server = pair()
+    with listener() as listens, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as datagrams:
+        for made, expected in (
+            (client, (socket.SOCK_STREAM, socket.AF_INET, socket.IPPROTO_TCP, 0)),
+            (server, (socket.SOCK_STREAM, socket.AF_INET, socket.IPPROTO_TCP, 0)),
+            (listens, (socket.SOCK_STREAM, socket.AF_INET, socket.IPPROTO_TCP, 1)),
+            (datagrams, (socket.SOCK_DGRAM, socket.AF_INET6, socket.IPPROTO_UDP, 0)),
+        ):
+            options = (
+                socket.SO_TYPE,
+                socket.SO_DOMAIN,
+                socket.SO_PROTOCOL,
+                socket.SO_ACCEPTCONN,
+            )
+            assert tuple(made.getsockopt(socket.SOL_SOCKET, n) for n in options) == expected
+
+
 CHECKS = [
+    kinds,
+    timeouts,
     ioctls,
     duplicates,
     replaced,

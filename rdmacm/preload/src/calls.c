@@ -223,40 +223,61 @@ int accept(int fd, struct sockaddr *addr, socklen_t *len)
 	return accept4(fd, addr, len, 0);
 }
 
+typedef int get_option(int fd, int level, int name, void *value, socklen_t *len);
+typedef int set_option(int fd, int level, int name, const void *value, socklen_t len);
+
+/* Options that a socket keeps when it becomes one of the other kind. Sizes are not among them: the
+ * kernel reports twice what was set. */
+static void copy_values(int to, set_option *set, int from, get_option *get)
+{
+	static const struct {
+		int level, name;
+	} kept[] = {
+		{ SOL_SOCKET, SO_REUSEADDR }, { SOL_SOCKET, SO_KEEPALIVE },
+		{ SOL_SOCKET, SO_LINGER },    { SOL_SOCKET, SO_RCVTIMEO },
+		{ SOL_SOCKET, SO_SNDTIMEO },  { IPPROTO_TCP, TCP_NODELAY },
+	};
+	union {
+		int number;
+		struct linger linger;
+		struct timeval time;
+	} value;
+
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		socklen_t len = sizeof(value);
+
+		if (!get(from, kept[i].level, kept[i].name, &value, &len))
+			set(to, kept[i].level, kept[i].name, &value, len);
+	}
+}
+
 void preload_copy_options(int to, int from)
 {
-	int flags = real.fcntl(from, F_GETFL), value;
-	socklen_t len = sizeof(value);
+	int flags = real.fcntl(from, F_GETFL);
 
 	if (flags >= 0)
 		rfcntl(to, F_SETFL, flags & O_NONBLOCK);
-	if (!real.getsockopt(from, IPPROTO_TCP, TCP_NODELAY, &value, &len) && value)
-		rsetsockopt(to, IPPROTO_TCP, TCP_NODELAY, &value, len);
+	copy_values(to, rsetsockopt, from, real.getsockopt);
 }
 
 /* The peer has no rsocket: the socket uses TCP from now on. -1 if that fails. */
 static int become_plain(int fd, int rsocket, int family)
 {
-	int plain = real.socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), flags, value;
-	socklen_t len = sizeof(value);
+	int plain = real.socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), flags;
 
 	if (plain < 0)
 		return -1;
 	flags = rfcntl(rsocket, F_GETFL);
 	if (flags >= 0)
 		real.fcntl(plain, F_SETFL, flags & O_NONBLOCK);
-	if (!rgetsockopt(rsocket, SOL_SOCKET, SO_REUSEADDR, &value, &len) && value)
-		real.setsockopt(plain, SOL_SOCKET, SO_REUSEADDR, &value, len);
-	len = sizeof(value);
-	if (!rgetsockopt(rsocket, IPPROTO_TCP, TCP_NODELAY, &value, &len) && value)
-		real.setsockopt(plain, IPPROTO_TCP, TCP_NODELAY, &value, len);
+	copy_values(plain, real.setsockopt, rsocket, rgetsockopt);
 	preload_leave_sets(rsocket);
 	preload_exchange(fd, plain, PLAIN);
 	rclose(rsocket);
 	return plain;
 }
 
-/* The descriptor of a datagram rsocket is a UDP socket; rsockets have no option SO_TYPE. */
+/* The descriptor of a datagram rsocket is a UDP socket; rdma-core's rsockets have no SO_TYPE. */
 static bool is_datagram(int rsocket)
 {
 	int type = 0, domain = 0;

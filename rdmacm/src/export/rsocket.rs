@@ -479,10 +479,7 @@ unsafe extern "C" fn rsetsockopt(
         let length = usize::try_from(length).map_err(|_| Errno::INVAL)?;
         // SAFETY: the program passes a value of so many bytes.
         let value = unsafe { core::slice::from_raw_parts(value.cast::<u8>(), length) };
-        match &socket.kind {
-            Kind::Stream(state) => state.lock().set_option(level, option, value),
-            Kind::Datagram(state) => state.lock().set_option(level, option, value),
-        }?;
+        socket.set_option(level, option, value)?;
         if matches!(option, libc::SO_KEEPALIVE | libc::TCP_KEEPIDLE) {
             socket.schedule();
         }
@@ -503,10 +500,7 @@ unsafe extern "C" fn rgetsockopt(
         if value.is_null() || length.is_null() {
             return Err(Errno::INVAL);
         }
-        let found = match &socket.kind {
-            Kind::Stream(state) => state.lock().option(level, option)?,
-            Kind::Datagram(state) => state.lock().option(level, option)?,
-        };
+        let found = socket.option(level, option)?;
         // SAFETY: the program passes room of so many bytes, and the length.
         unsafe {
             let room = usize::try_from(length.read()).map_err(|_| Errno::INVAL)?;

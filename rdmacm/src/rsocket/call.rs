@@ -143,6 +143,27 @@ impl State {
         }
     }
 
+    /// Bounds the sleep that is about to begin, counted from the first one; false if that time is
+    /// over.
+    fn has_time(&mut self, bound: Option<Duration>) -> bool {
+        let Some(bound) = bound else {
+            return true;
+        };
+        let now = Instant::now();
+        if self.deadline.is_none() {
+            self.deadline = now.checked_add(bound);
+        }
+        // A time that the clock does not reach is no bound.
+        let Some(deadline) = self.deadline else {
+            return true;
+        };
+        let left = deadline.saturating_duration_since(now);
+        if let Some(pending) = &mut self.pending {
+            pending.timeout = milliseconds(left);
+        }
+        !left.is_zero()
+    }
+
     /// The thread's waiter, if it has slept.
     pub fn own(&self) -> Option<Arc<Waiter>> {
         self.pending.as_ref().map(|pending| pending.waiter.clone())
@@ -170,15 +191,26 @@ pub fn step(state: &mut State, fd: i32, operation: &Operation, interrupted: bool
         attempt(&socket, operation, nonblocking, done, own)
     });
     match answer {
-        None => Step::Sleep,
-        Some(Err(Errno::AGAIN)) => {
+        None if state.has_time(bound(&socket, operation)) => Step::Sleep,
+        None | Some(Err(Errno::AGAIN)) => {
             let e = match operation {
                 Operation::Connect(_) => Errno(libc::EINPROGRESS),
                 _ => Errno::AGAIN,
             };
-            Step::Done(partial(operation, *done, e))
+            Step::Done(partial(operation, state.done, e))
         }
         Some(answer) => Step::Done(answer),
+    }
+}
+
+/// How long the call may wait: `SO_RCVTIMEO` and `SO_SNDTIMEO`.
+fn bound(socket: &Socket, operation: &Operation) -> Option<Duration> {
+    match operation {
+        Operation::Accept | Operation::Receive { .. } => socket.receive_timeout.get(),
+        Operation::Connect(_) | Operation::Send { .. } | Operation::WriteMapped { .. } => {
+            socket.send_timeout.get()
+        }
+        Operation::Shutdown(_) | Operation::Close => None,
     }
 }
 

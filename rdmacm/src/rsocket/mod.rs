@@ -11,7 +11,7 @@
 //! | `waiter` | threads that wait for a socket |
 //! | `service` | the thread that processes events of the connection manager |
 //! | `cm` | ids that do not share their channel |
-//! | `options`, `set_options`, `settings` | options; defaults and their files |
+//! | `options`, `set_options`, `timeouts`, `settings` | options; defaults and their files |
 //! | `iomap`, `iomap_table` | memory that the peer writes by offset |
 //!
 //! **The descriptor** of a socket is that of its id's event channel. poll(2) on it sees only events
@@ -43,4 +43,5 @@ mod settings;
 pub mod socket;
 pub mod stream;
 pub mod table;
+mod timeouts;
 mod waiter;

@@ -2,6 +2,7 @@
 //! Options of sockets: rsetsockopt, rgetsockopt.
 
 use super::datagram::DatagramState;
+use super::socket::{Kind, Socket};
 use super::stream::{Phase, StreamState};
 use crate::{address, path};
 use kit::errno::{Errno, Result};
@@ -41,6 +42,59 @@ fn size(value: &[u8]) -> Result<u32> {
 }
 
 const UNKNOWN: Errno = Errno(libc::ENOTSUP);
+
+impl Socket {
+    /// # Errors
+    /// Those of the kind of the socket; EINVAL and EDOM for an invalid time.
+    pub fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => return self.receive_timeout.set(value),
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => return self.send_timeout.set(value),
+            _ => {}
+        }
+        match &self.kind {
+            Kind::Stream(state) => state.lock().set_option(level, name, value),
+            Kind::Datagram(state) => state.lock().set_option(level, name, value),
+        }
+    }
+
+    /// The value of an option.
+    ///
+    /// # Errors
+    /// Those of the kind of the socket.
+    pub fn option(&self, level: i32, name: i32) -> Result<Vec<u8>> {
+        if level == libc::SOL_SOCKET
+            && let Some(value) = self.own_option(name)
+        {
+            return Ok(value);
+        }
+        match &self.kind {
+            Kind::Stream(state) => state.lock().option(level, name),
+            Kind::Datagram(state) => state.lock().option(level, name),
+        }
+    }
+
+    /// An option of `SOL_SOCKET` that each kind has.
+    fn own_option(&self, name: i32) -> Option<Vec<u8>> {
+        let (kind, protocol, is_listening) = match &self.kind {
+            Kind::Stream(state) => {
+                let is_listening = matches!(state.lock().phase, Phase::Listening(_));
+                (libc::SOCK_STREAM, libc::IPPROTO_TCP, is_listening)
+            }
+            Kind::Datagram(_) => (libc::SOCK_DGRAM, libc::IPPROTO_UDP, false),
+        };
+        let number = match name {
+            libc::SO_RCVTIMEO => return Some(self.receive_timeout.option()),
+            libc::SO_SNDTIMEO => return Some(self.send_timeout.option()),
+            libc::SO_TYPE => kind,
+            libc::SO_PROTOCOL => protocol,
+            libc::SO_DOMAIN => self.family,
+            libc::SO_ACCEPTCONN => is_listening.into(),
+            _ => return None,
+        };
+        Some(number.to_ne_bytes().to_vec())
+    }
+}
 
 impl StreamState {
     /// # Errors

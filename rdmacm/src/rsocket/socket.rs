@@ -4,6 +4,7 @@
 use super::datagram::DatagramState;
 use super::service;
 use super::stream::StreamState;
+use super::timeouts::Timeout;
 use super::waiter::{Waiter, Waiters};
 use crate::abi::Address;
 use kit::errno::Result;
@@ -24,6 +25,10 @@ pub struct Socket {
     pub family: i32,
     pub kind: Kind,
     pub waiters: Waiters,
+    /// Of calls that receive, or accept.
+    pub receive_timeout: Timeout,
+    /// Of calls that send, or connect.
+    pub send_timeout: Timeout,
     nonblocking: AtomicBool,
 }
 
@@ -59,6 +64,8 @@ impl Socket {
             family,
             kind,
             waiters: Waiters::default(),
+            receive_timeout: Timeout::default(),
+            send_timeout: Timeout::default(),
             nonblocking: AtomicBool::new(nonblocking),
         }
     }

@@ -669,6 +669,8 @@ fn accept_request(
     connect::accept(&state.cm.id, Some((conn, &data)))?;
     state.phase = Phase::Accepting(endpoint, *peer, Arc::downgrade(listener));
     let socket = into_socket(state, listener.family, false)?;
+    socket.receive_timeout.copy(&listener.receive_timeout);
+    socket.send_timeout.copy(&listener.send_timeout);
     let watched = match &socket.kind {
         Kind::Stream(state) => state.lock().watch(socket.fd),
         Kind::Datagram(_) => Ok(()),
