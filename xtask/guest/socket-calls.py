@@ -379,8 +379,43 @@ def kinds():
             assert tuple(made.getsockopt(socket.SOL_SOCKET, n) for n in options) == expected
 
 
+def both_families():
+    """A socket of IPv6 reaches hosts of IPv4, and is reached by them."""
+    loopback = "::ffff:127.0.0.1"
+    for bound in ("::", loopback):
+        listens = socket.socket(socket.AF_INET6)
+        listens.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listens.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listens.bind((bound, PORT))
+        listens.listen()
+        assert listens.getsockname()[:2] == (bound, PORT)
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, loopback)):
+            client = socket.socket(family)
+            client.connect((address, PORT))
+            server, peer = listens.accept()
+            assert server.getsockname()[:2] == (loopback, PORT)
+            assert peer == server.getpeername()
+            assert peer[:2] == (loopback, client.getsockname()[1])
+            assert client.getpeername()[:2] == (address, PORT)
+            assert client.getsockname()[0] == address
+            client.sendall(b"abc")
+            assert server.recvfrom(3)[0] == b"abc"
+            client.close()
+            server.close()
+        listens.close()
+    alone = socket.socket(socket.AF_INET6)
+    alone.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    for call, number in ((alone.bind, errno.EINVAL), (alone.connect, errno.ENETUNREACH)):
+        try:
+            call((loopback, PORT))
+            raise AssertionError("the socket is of IPv6 alone")
+        except OSError as error:
+            assert error.errno == number, error
+
+
 CHECKS = [
     kinds,
+    both_families,
     timeouts,
     ioctls,
     duplicates,

@@ -236,6 +236,7 @@ static void copy_values(int to, set_option *set, int from, get_option *get)
 		{ SOL_SOCKET, SO_REUSEADDR }, { SOL_SOCKET, SO_KEEPALIVE },
 		{ SOL_SOCKET, SO_LINGER },    { SOL_SOCKET, SO_RCVTIMEO },
 		{ SOL_SOCKET, SO_SNDTIMEO },  { IPPROTO_TCP, TCP_NODELAY },
+		{ IPPROTO_IPV6, IPV6_V6ONLY },
 	};
 	union {
 		int number;

@@ -102,6 +102,29 @@ impl Address {
         }
     }
 
+    /// The address of a host of IPv4 that is written as one of IPv6 (`::ffff:a.b.c.d`); none for
+    /// all others.
+    pub fn unmapped(&self) -> Option<Self> {
+        match self.ip()? {
+            SocketAddr::V6(address) => {
+                let ip = address.ip().to_ipv4_mapped()?;
+                Some(Self::from_ip(&SocketAddrV4::new(ip, address.port()).into()))
+            }
+            SocketAddr::V4(_) => None,
+        }
+    }
+
+    /// The reverse of it: as sockets of IPv6 report hosts of IPv4.
+    pub fn in_ipv6(&self) -> Self {
+        match self.ip() {
+            Some(SocketAddr::V4(address)) => {
+                let ip = address.ip().to_ipv6_mapped();
+                Self::from_ip(&SocketAddrV6::new(ip, address.port(), 0, 0).into())
+            }
+            _ => *self,
+        }
+    }
+
     pub fn family(&self) -> u16 {
         u16::from_ne_bytes([self.bytes[0], self.bytes[1]])
     }
@@ -215,6 +238,16 @@ mod tests {
         // SAFETY: a whole sockaddr.
         let read = unsafe { Address::from_raw(&raw const unix) };
         assert_eq!(read, Err(Errno::INVAL));
+    }
+
+    #[test]
+    fn hosts_of_ipv4_are_reported_in_ipv6_and_found_again() {
+        let address = |text: &str| Address::from_ip(&text.parse().unwrap());
+        let (ipv4, mapped) = (address("10.0.0.1:7471"), address("[::ffff:10.0.0.1]:7471"));
+        assert_eq!((ipv4.in_ipv6(), mapped.unmapped()), (mapped, Some(ipv4)));
+        assert_eq!((mapped.in_ipv6(), ipv4.unmapped()), (mapped, None));
+        let ipv6 = address("[fe80::1%3]:7471");
+        assert_eq!((ipv6.in_ipv6(), ipv6.unmapped()), (ipv6, None));
     }
 
     #[test]

@@ -420,10 +420,7 @@ unsafe extern "C" fn rbind(fd: c_int, at: *const sockaddr, length: socklen_t) ->
         let length = usize::try_from(length).unwrap_or(0);
         // SAFETY: the program passes an address of so many bytes.
         let address = unsafe { address(at, length) }?.ok_or(Errno::INVAL)?;
-        match &socket.kind {
-            Kind::Stream(state) => state.lock().bind(&address),
-            Kind::Datagram(state) => state.lock().bind(&address),
-        }
+        socket.bind(&address)
     })())
 }
 symver!(rbind => "rbind", "RDMACM_1.0");

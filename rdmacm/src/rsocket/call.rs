@@ -331,7 +331,10 @@ fn of_stream(
         Operation::Connect(to) => {
             let connected = if *done == 0 {
                 *done = 1;
-                state.connect(socket.fd, to, !nonblocking)
+                let Some(to) = socket.to_manager(to, state.options.v6_only) else {
+                    return Attempt::Done(Err(Errno(libc::ENETUNREACH)));
+                };
+                state.connect(socket.fd, &to, !nonblocking)
             } else {
                 state.connected()
             };
@@ -351,7 +354,11 @@ fn of_stream(
         Operation::Receive { to, flags } => match state.receive(to, *flags, done) {
             Attempt::Done(Ok(value)) => Attempt::Done(Ok(Answer {
                 value,
-                address: state.cm.peer().filter(|_| value > 0),
+                address: state
+                    .cm
+                    .peer()
+                    .filter(|_| value > 0)
+                    .map(|peer| socket.to_program(peer)),
             })),
             other => counted(other),
         },

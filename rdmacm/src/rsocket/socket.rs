@@ -7,7 +7,7 @@ use super::stream::StreamState;
 use super::timeouts::Timeout;
 use super::waiter::{Waiter, Waiters};
 use crate::abi::Address;
-use kit::errno::Result;
+use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -147,17 +147,52 @@ impl Socket {
         }
     }
 
-    pub fn local(&self) -> Option<Address> {
+    /// # Errors
+    /// EINVAL for a host of IPv4 if the socket is of IPv6 alone; those of rdma_bind_addr(3), or of
+    /// bind(2).
+    pub fn bind(&self, address: &Address) -> Result<()> {
         match &self.kind {
-            Kind::Stream(state) => state.lock().cm.local(),
-            Kind::Datagram(state) => state.lock().local(),
+            Kind::Stream(state) => {
+                let mut state = state.lock();
+                let is_v6_only = state.options.v6_only;
+                let address = self.to_manager(address, is_v6_only).ok_or(Errno::INVAL)?;
+                state.bind(&address)
+            }
+            Kind::Datagram(state) => state.lock().bind(address),
         }
     }
 
+    /// The address as a connection manager takes it: a socket of IPv6 reaches hosts of IPv4 by
+    /// addresses `::ffff:a.b.c.d`. None if it is of IPv6 alone.
+    pub fn to_manager(&self, address: &Address, is_v6_only: bool) -> Option<Address> {
+        match address.unmapped().filter(|_| self.family == libc::AF_INET6) {
+            Some(_) if is_v6_only => None,
+            Some(ipv4) => Some(ipv4),
+            None => Some(*address),
+        }
+    }
+
+    /// The reverse of it.
+    pub fn to_program(&self, address: Address) -> Address {
+        if self.family == libc::AF_INET6 {
+            return address.in_ipv6();
+        }
+        address
+    }
+
+    pub fn local(&self) -> Option<Address> {
+        let local = match &self.kind {
+            Kind::Stream(state) => state.lock().cm.local(),
+            Kind::Datagram(state) => state.lock().local(),
+        };
+        local.map(|address| self.to_program(address))
+    }
+
     pub fn peer(&self) -> Option<Address> {
-        match &self.kind {
+        let peer = match &self.kind {
             Kind::Stream(state) => state.lock().cm.peer(),
             Kind::Datagram(state) => state.lock().peer(),
-        }
+        };
+        peer.map(|address| self.to_program(address))
     }
 }
