@@ -20,6 +20,9 @@ use rustix::io::ioctl_fionread;
 const NUMBERS: &str = "UROCE_TEST_NUMBERS";
 /// The number that the namespace assigned last.
 const LAST: &str = "/proc/sys/kernel/ns_last_pid";
+/// Timeout and retry count, a quarter of a second in all: the target's thread may get no processor
+/// for a while before the first operation.
+const PATIENCE: [u8; 2] = [14, 3];
 /// Bytes of the process that has the number now.
 const OWN: u8 = 0x5a;
 
@@ -67,7 +70,7 @@ fn end() {
             }
             ("connect", [number, address]) => {
                 peer_is_at(*address);
-                connect_for(&end, *number as u32, [8, 1]);
+                connect_for(&end, *number as u32, PATIENCE);
                 reply("connected");
             }
             ("operate", [opcode, address, rkey]) => {
