@@ -6,7 +6,13 @@ use std::{env, error::Error, fs, path::Path};
 #[path = "../../stub/library.rs"]
 mod stub;
 
-const PRELOAD: [&str; 4] = ["src/calls.c", "src/fork.c", "src/fortified.c", "src/wait.c"];
+const PRELOAD: [&str; 5] = [
+    "src/calls.c",
+    "src/fork.c",
+    "src/fortified.c",
+    "src/sets.c",
+    "src/wait.c",
+];
 const SHARED: [&str; 3] = [
     "src/preload.h",
     "src/librspreload.map",

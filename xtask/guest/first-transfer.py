@@ -88,6 +88,37 @@ def times():
     exchange(client, server)
 
 
+def members():
+    """Sockets that are in a set before their first transfer are in it after that."""
+    client, server = pair()
+    epoll = select.epoll()
+    with epoll:
+        epoll.register(server, select.EPOLLOUT)
+        epoll.register(client, select.EPOLLIN)
+        assert epoll.poll() == [(server.fileno(), select.EPOLLOUT)]
+        sends = threading.Thread(target=server.sendall, args=(b"greeting",))
+        sends.start()
+        assert client.recv(10) == b"greeting"
+        sends.join()
+        assert of_tcp() == 0, "the connection goes by TCP"
+        # A wait for room begins when the socket is full.
+        server.setblocking(False)
+        sent = 0
+        while (server.fileno(), select.EPOLLOUT) in epoll.poll(0):
+            sent += server.send(b"x" * 65536)
+        assert (client.fileno(), select.EPOLLIN) in epoll.poll()
+        while sent:
+            sent -= len(client.recv(min(sent, 65536)))
+        assert epoll.poll() == [(server.fileno(), select.EPOLLOUT)]
+        epoll.modify(server, select.EPOLLIN)
+        assert epoll.poll(0) == []
+        client.sendall(b"abc")
+        assert epoll.poll() == [(server.fileno(), select.EPOLLIN)]
+        epoll.unregister(server)
+        epoll.unregister(client)
+        assert epoll.poll(0) == []
+
+
 def two():
     """Two accepted sockets: the port is in use for the first one."""
     clients, servers = zip(pair(), pair())
@@ -186,6 +217,6 @@ def threads():
         assert of_tcp() == 0, "the connection goes by TCP"
 
 
-for check in [times, two, leaves, plain, signals, threads]:
+for check in [times, members, two, leaves, plain, signals, threads]:
     check()
     print(check.__name__)

@@ -10,12 +10,14 @@ import errno
 import fcntl
 import os
 import resource
+import select
 import signal
 import socket
 import struct
 import sys
 import termios
 import threading
+import time
 
 PORT = int(sys.argv[1])
 FIONBIO = 0x5421
@@ -413,8 +415,38 @@ def both_families():
             assert error.errno == number, error
 
 
+def sets():
+    """A socket that joins a set ends the waits of the threads that wait for the set already."""
+    for _ in range(20):
+        reading, writing = os.pipe()
+        epoll = select.epoll()
+        epoll.register(reading, select.EPOLLIN)
+        found = []
+        waiting = [threading.Thread(target=lambda: found.append(epoll.poll())) for _ in range(2)]
+        for thread in waiting:
+            thread.start()
+        time.sleep(0.01)
+        client, server = pair()
+        epoll.register(server, select.EPOLLIN)
+        client.sendall(b"abc")
+        for thread in waiting:
+            thread.join()
+        assert found == [[(server.fileno(), select.EPOLLIN)]] * 2
+        assert server.recv(3) == b"abc"
+        # Both kinds of members are found afterwards.
+        assert epoll.poll(0) == []
+        os.write(writing, b"a")
+        assert epoll.poll() == [(reading, select.EPOLLIN)]
+        os.close(reading)
+        os.close(writing)
+        epoll.close()
+        client.close()
+        server.close()
+
+
 CHECKS = [
     kinds,
+    sets,
     both_families,
     timeouts,
     ioctls,

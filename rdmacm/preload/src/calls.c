@@ -71,6 +71,7 @@ static void begin(void)
 	receive_queue = number_of("RS_RQ_SIZE");
 	most_inline = number_of("RS_INLINE");
 	for_forks = number_of("RDMAV_FORK_SAFE");
+	preload_begin_sets();
 	if (for_forks)
 		preload_begin_forks();
 }
@@ -106,14 +107,6 @@ static int give(int number, int inner, enum kind kind)
 		real.close(inner);
 	errno = EMFILE;
 	return -1;
-}
-
-void preload_exchange(int fd, int inner, enum kind kind)
-{
-	struct target before;
-	bool is_last;
-
-	ferroverbs_preload_exchange(fd, inner, kind, &before, &is_last);
 }
 
 /* Options that cannot be set keep their values. */
@@ -227,7 +220,7 @@ typedef int get_option(int fd, int level, int name, void *value, socklen_t *len)
 typedef int set_option(int fd, int level, int name, const void *value, socklen_t len);
 
 /* Options that a socket keeps when it becomes one of the other kind. Sizes are not among them: the
- * kernel reports twice what was set. */
+ * kernel reports twice the value that a program sets. */
 static void copy_values(int to, set_option *set, int from, get_option *get)
 {
 	static const struct {
@@ -476,6 +469,7 @@ int close(int fd)
 	bool is_last;
 
 	preload_begin();
+	preload_forget_members(fd);
 	target = ferroverbs_preload_take(fd, &is_last);
 	if (target.kind == ITSELF)
 		return real.close(fd);
@@ -665,6 +659,7 @@ static int share_at(int fd, int number, int flags)
 	/* The number is never free: another thread could get it. */
 	if (real.dup3(fd, number, flags) < 0)
 		return -1;
+	preload_forget_members(number);
 	if (target.kind == ITSELF || target.kind == SET) {
 		replaced = ferroverbs_preload_take(number, &is_last);
 	} else if (!ferroverbs_preload_exchange(number, target.fd, target.kind, &replaced,

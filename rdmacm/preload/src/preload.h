@@ -119,6 +119,25 @@ RUST void preload_copy_options(int to_rsocket, int from);
 /* Removes a closed rsocket from the sets that it is in. */
 RUST void preload_leave_sets(int rsocket);
 
+/* Prepares the records of sets for fork(2). */
+RUST void preload_begin_sets(void);
+/* epoll_ctl(2), by the program's descriptors. */
+RUST int preload_change_set(int epoll, int operation, int fd, struct epoll_event *event);
+/* A descriptor of the program is closed: a member, or a set. */
+RUST void preload_forget_members(int fd);
+/* The set of rsockets beside a set of the kernel; made at its first rsocket. -1 with errno set.
+ * With the lock of sets.c. */
+RUST int preload_set_beside(int epoll);
+/* Ends the waits of all threads that wait for a set in the kernel. With the lock of sets.c. */
+RUST void preload_end_kernel_waits(int epoll);
+/* A wait for a set in the kernel; false if there is a set of rsockets beside it. */
+RUST bool preload_begin_kernel_wait(int epoll);
+RUST void preload_end_kernel_wait(void *epoll);
+/* Removes the event that ended such a wait. Whether it was there. */
+RUST bool preload_was_changed(struct epoll_event *events, int *count);
+/* Removes the event with this data. */
+RUST bool preload_remove_mark(struct epoll_event *events, int *count, const char *mark);
+
 /* Milliseconds until the next step of a conversion: while the port is in use, and otherwise, as
  * another thread may have taken the step and closed what this one waits for. */
 enum { PRELOAD_PAUSE = 5, PRELOAD_LOOK = 500 };

@@ -394,8 +394,7 @@ int epoll_create(int size)
  * addresses, which no program uses as data. */
 static char of_kernel, of_signals;
 
-/* The rsocket set that belongs to a set; made at its first rsocket. -1 with errno set. */
-static int set_beside(int epoll)
+int preload_set_beside(int epoll)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &of_kernel };
 	struct target target = find(epoll);
@@ -412,49 +411,19 @@ static int set_beside(int epoll)
 		errno = EMFILE;
 		return -1;
 	}
+	preload_end_kernel_waits(epoll);
 	return set;
-}
-
-/* Resolves a descriptor before it joins a set. The peer of an accepted socket sends no data before
- * the socket has become an rsocket, so this waits for the peer's first transfer or its end. */
-static struct target find_to_read(int fd, bool reads)
-{
-	struct target target = find(fd);
-
-	return reads && target.kind == FORK_ACCEPTED ? preload_for_sharing(fd) : target;
 }
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
-	static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 	bool reads = operation != EPOLL_CTL_DEL && event && event->events & EPOLLIN;
-	struct target target = find_to_read(fd, reads);
-	int set;
 
-	if (target.kind == SET)
-		target.fd = fd;
-	if (target.kind != RSOCKET)
-		return real.epoll_ctl(epoll, operation, target.fd, event);
-	pthread_mutex_lock(&one_at_a_time);
-	set = set_beside(epoll);
-	pthread_mutex_unlock(&one_at_a_time);
-	if (set < 0)
-		return -1;
-	return repoll_ctl(set, operation, target.fd, event);
-}
-
-/* Removes the marked event. Whether it was there. */
-static bool remove_mark(struct epoll_event *events, int *count, const char *mark)
-{
-	int i;
-
-	for (i = 0; i < *count; i++) {
-		if (events[i].data.ptr == mark) {
-			events[i] = events[--*count];
-			return true;
-		}
-	}
-	return false;
+	/* The peer of an accepted socket sends no data before the socket has become an rsocket, so
+	 * this waits for the peer's first transfer or its end. */
+	if (reads && find(fd).kind == FORK_ACCEPTED)
+		preload_for_sharing(fd);
+	return preload_change_set(epoll, operation, fd, event);
 }
 
 /* Replaces the entry of the kernel's set by the events of that set. */
@@ -462,9 +431,10 @@ static int with_kernels(int epoll, struct epoll_event *events, int count, int mo
 {
 	int some;
 
-	if (!remove_mark(events, &count, &of_kernel))
+	if (!preload_remove_mark(events, &count, &of_kernel))
 		return count;
 	some = real.epoll_wait(epoll, events + count, most - count, 0);
+	preload_was_changed(events + count, &some);
 	return some < 0 ? count : count + some;
 }
 
@@ -489,7 +459,7 @@ static int wait_for_set(int epoll, struct target set, struct epoll_event *events
 		if (count <= 0)
 			return count;
 		/* The signals may be those of another thread. */
-		while (remove_mark(events, &count, &of_signals))
+		while (preload_remove_mark(events, &count, &of_signals))
 			;
 		count = with_kernels(epoll, events, count, most);
 		if (count == 0 && masked && is_pending(masked)) {
@@ -502,15 +472,6 @@ static int wait_for_set(int epoll, struct target set, struct epoll_event *events
 			return count;
 		timeout = left_of(timeout, until);
 	}
-}
-
-int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
-{
-	struct target target = find(epoll);
-
-	if (target.kind != SET)
-		return real.epoll_wait(epoll, events, most, timeout);
-	return wait_for_set(epoll, target, events, most, timeout, NULL);
 }
 
 /* A wait that a set and the signals' descriptor, a member of the set, can end. */
@@ -548,14 +509,40 @@ static int wait_masked(int epoll, struct target set, struct epoll_event *events,
 	return answer;
 }
 
+/* A wait for a set that has no rsockets when it begins. `time` is the timeout once more, for
+ * epoll_pwait2(2), or NULL. */
+static int wait_for_kernels(int epoll, struct epoll_event *events, int most, int timeout,
+			    const struct timespec *time, const sigset_t *mask)
+{
+	int64_t until = timeout > 0 ? preload_now() + timeout : 0;
+	bool was_changed;
+	int count;
+
+	if (!preload_begin_kernel_wait(epoll))
+		return wait_masked(epoll, find(epoll), events, most, timeout, mask);
+	pthread_cleanup_push(preload_end_kernel_wait, &epoll);
+	count = time ? real.epoll_pwait2(epoll, events, most, time, mask) :
+		       real.epoll_pwait(epoll, events, most, timeout, mask);
+	was_changed = preload_was_changed(events, &count);
+	pthread_cleanup_pop(1);
+	if (!was_changed || count > 0)
+		return count;
+	return wait_masked(epoll, find(epoll), events, most, left_of(timeout, until), mask);
+}
+
 int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
 		const sigset_t *mask)
 {
 	struct target target = find(epoll);
 
 	if (target.kind != SET)
-		return real.epoll_pwait(epoll, events, most, timeout, mask);
+		return wait_for_kernels(epoll, events, most, timeout, NULL, mask);
 	return wait_masked(epoll, target, events, most, timeout, mask);
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+	return epoll_pwait(epoll, events, most, timeout, NULL);
 }
 
 /* glibc before 2.35 does not declare it. */
@@ -568,13 +555,11 @@ int epoll_pwait2(int epoll, struct epoll_event *events, int most, const struct t
 	struct target target = find(epoll);
 	int timeout;
 
-	if (target.kind == SET) {
-		if (!timeout_of(time, &timeout))
-			return -1;
+	if (!timeout_of(time, &timeout))
+		return -1;
+	if (target.kind == SET)
 		return wait_masked(epoll, target, events, most, timeout, mask);
-	}
-	if (real.epoll_pwait2)
-		return real.epoll_pwait2(epoll, events, most, time, mask);
-	errno = ENOSYS;
-	return -1;
+	if (!real.epoll_pwait2)
+		time = NULL;
+	return wait_for_kernels(epoll, events, most, timeout, time, mask);
 }
