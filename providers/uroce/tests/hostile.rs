@@ -24,8 +24,8 @@ mod inside {
     use uroce_engine::psn::Psn;
     use uroce_engine::wire::icrc::{Icrc, Network, Route};
     use uroce_engine::wire::{
-        Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Headers, ICRC_LEN, Ieth, ImmDt, Opcode, Packet,
-        Piggyback, Reth, XrcEth,
+        Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Filler, Headers, ICRC_LEN, Ieth, ImmDt, Opcode,
+        Packet, Piggyback, Reth, XrcEth,
     };
 
     const PORT: u16 = 4791;
@@ -77,6 +77,8 @@ mod inside {
             ack_request: dice.below(2) == 0,
             selective: dice.below(2) == 0,
             piggyback: dice.below(2) == 0,
+            equal: dice.below(2) == 0,
+            filled: dice.below(2) == 0,
             psn: Psn::new(psn),
         };
         let rkey = if target.knows {
@@ -106,6 +108,7 @@ mod inside {
             msn: dice.next() as u32 & 0x00ff_ffff,
             psn: dice.next() as u32 & 0x00ff_ffff,
         });
+        headers.filler = Filler::of(4 + dice.below(64) as u32);
         headers.atomic_ack_eth = Some(AtomicAckEth {
             original: dice.next(),
         });

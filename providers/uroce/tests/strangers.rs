@@ -318,6 +318,8 @@ mod inside {
             ack_request: false,
             selective: false,
             piggyback: false,
+            equal: false,
+            filled: false,
             psn: Psn::new(psn),
         };
         let opcode = (0..=255).filter_map(Opcode::parse).find(|opcode| {

@@ -39,8 +39,11 @@
 //! *Two of this make* ([`wire::Report`]). An end says by a reserved bit, which others ignore, that
 //! it understands reports of missing packets. Between two such ends of an RC connection, lost
 //! packets are sent again alone. Where the two sides take turns, an acknowledgement leaves inside
-//! the next request ([`wire::Piggyback`]), which a second reserved bit announces. Towards others
-//! everything is as the specification says.
+//! the next request ([`wire::Piggyback`]), which a second reserved bit announces. On a near path
+//! messages are cut into packets of equal length (`requester::cut`), because a run of packets that
+//! leaves by one system call ends at a shorter or longer one. A third bit says that such packets
+//! are understood, and a fourth one that bytes behind the payload mean nothing ([`wire::Filler`]).
+//! Towards others everything is as the specification says.
 //!
 //! *Locks.* None. The caller serializes the calls of one queue pair.
 //!

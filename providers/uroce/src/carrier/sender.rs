@@ -5,7 +5,7 @@ use super::udp::{Outbox, Path};
 use super::{address::octets, qpn};
 use std::sync::Arc;
 use uroce_engine::host::Fault;
-use uroce_engine::wire::{Headers, ICRC_LEN, Transport};
+use uroce_engine::wire::{Headers, Transport};
 
 /// Bytes in front of a packet in a ring, see `head`.
 pub const HEAD: usize = 40;
@@ -153,9 +153,12 @@ impl<'a> Sender<'a> {
         length: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
     ) -> Result<usize, Fault> {
+        let mut headers = *headers;
+        // A ring has no runs of equal packets.
+        headers.unfill();
         let emitted = headers.emit();
         let emitted = emitted.as_slice();
-        let tail = usize::from(headers.bth.pad) + ICRC_LEN;
+        let tail = headers.tail();
         let total = HEAD + emitted.len() + length + tail;
         let packet = self.outbox.spare().get_mut(..total).ok_or(Fault)?;
         let (place, rest) = packet.split_first_chunk_mut::<HEAD>().ok_or(Fault)?;

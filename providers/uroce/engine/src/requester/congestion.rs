@@ -159,7 +159,7 @@ impl Window {
         self.reports = true;
     }
 
-    fn is_far(&self) -> bool {
+    pub(super) fn is_far(&self) -> bool {
         self.reports && (NEAR..u32::MAX).contains(&self.path())
     }
 

@@ -2,6 +2,7 @@
 
 use super::batching::SHORT;
 use super::congestion::Window;
+use super::cut::Cut;
 use super::responses::MOST_PACKETS as OF_REQUEST;
 use super::{Entry, Pending, Requester};
 use crate::host::{Host, LocalAccess};
@@ -10,7 +11,8 @@ use crate::qp::{Attributes, Service};
 use crate::responder::MOST_PACKETS;
 use crate::timer::Time;
 use crate::wire::{
-    AtomicEth, Bth, Deth, Feth, Headers, Ieth, Opcode, Operation, Position, Reth, XrcEth, pad_of,
+    AtomicEth, Bth, Deth, Feth, Headers, Ieth, Opcode, Operation, Position, Reth, XrcEth, imm_dt,
+    pad_of, reth,
 };
 use crate::work::{Data, Request, Status};
 
@@ -112,9 +114,13 @@ impl Requester {
             self.note_sent(first, part.packets, asks, repeated);
         }
         let offers = self.offers_reports() && context.service == Service::Rc;
+        let equal = offers && self.may_equalize();
         let entry = self.queue.get(part.entry)?;
+        let equal = equal || entry.cut != Cut::default();
         let mut packet = packet(entry, &part, ack_request, context);
         packet.headers.bth.selective = offers;
+        packet.headers.bth.equal = equal;
+        fill(&mut packet, entry.cut);
         Some(packet)
     }
 
@@ -299,10 +305,15 @@ impl Requester {
 
     /// Assigns PSNs and moves the cursor. Returns the packet to send.
     fn account(&mut self, context: &Context<'_>) -> Option<Part> {
+        let equal = context.service == Service::Rc && self.may_equalize();
         let entry = self.queue.get_mut(self.next)?;
         if !entry.sent {
             entry.sent = true;
             entry.start = self.next_psn;
+            if equal {
+                let mtu = context.attributes.path_mtu.bytes();
+                entry.cut = Cut::equal(&entry.wr.request, entry.length, entry.packets, mtu);
+            }
             if !entry.wr.request.has_response() {
                 self.ssn = self.ssn.next();
                 entry.ssn = self.ssn;
@@ -452,9 +463,9 @@ fn packet<'e>(
     } else {
         Position::Only
     };
-    let skip = offset.saturating_mul(mtu);
+    let (skip, length) = entry.part(offset, mtu);
     let most = part.packets.saturating_mul(mtu);
-    let payload = payload(entry, skip, mtu);
+    let payload = payload(entry, skip, length);
     let psn = entry.start.plus(offset);
     let bth = Bth {
         opcode: 0,
@@ -468,6 +479,8 @@ fn packet<'e>(
         ack_request,
         selective: false,
         piggyback: false,
+        equal: false,
+        filled: false,
         psn,
     };
     let mut headers = Headers::new(opcode(entry, position, context.service), bth);
@@ -478,6 +491,23 @@ fn packet<'e>(
         address: entry.wr.destination.map(|destination| destination.address),
         origin: Origin::Request(psn),
     }
+}
+
+/// Makes a packet as long as the others of its message.
+fn fill(packet: &mut Outgoing<'_>, cut: Cut) {
+    if cut == Cut::default() {
+        return;
+    }
+    let has = packet.headers.opcode.extensions();
+    let reth = if has.reth { reth::LEN } else { 0 };
+    let last = if has.imm_dt || has.ieth {
+        imm_dt::LEN
+    } else {
+        0
+    };
+    let headers = u32::try_from(reth + last).unwrap_or(0);
+    let payload = packet.payload.length() + u32::from(packet.headers.bth.pad);
+    packet.headers.fill(cut.lacks(headers + payload));
 }
 
 fn opcode(entry: &Entry, position: Position, service: Service) -> Opcode {
@@ -494,13 +524,12 @@ fn destination(entry: &Entry, context: &Context<'_>) -> u32 {
     }
 }
 
-fn payload(entry: &Entry, skip: u32, mtu: u32) -> Payload<'_> {
+fn payload(entry: &Entry, skip: u32, length: u32) -> Payload<'_> {
     match &entry.wr.request {
         Request::AtomicWrite(_, value) => return Payload::Bytes(value),
         request if request.has_response() => return Payload::Bytes(&[]),
         _ => {}
     }
-    let length = entry.length.saturating_sub(skip).min(mtu);
     match &entry.wr.data {
         Data::Sges(sges) => Payload::Local(Gather::new(sges, u64::from(skip), length)),
         Data::Inline(bytes) => {

@@ -1,5 +1,6 @@
 //! One work request in the send queue.
 
+use super::cut::Cut;
 use crate::psn::Psn;
 use crate::qp::Mtu;
 use crate::work::{Completion, Request, Status, WorkRequest};
@@ -20,6 +21,8 @@ pub(crate) struct Entry {
     pub sent: bool,
     /// Packets of the response that have arrived.
     pub arrived: u32,
+    /// How it is cut into packets; decided with the first one.
+    pub cut: Cut,
     /// Finished, perhaps not yet reported because of others before it.
     pub done: bool,
     /// Failed here; reported, and ends the queue, once all before it are finished.
@@ -42,9 +45,15 @@ impl Entry {
             ssn: Psn::default(),
             sent: false,
             arrived: 0,
+            cut: Cut::default(),
             done: false,
             failed: None,
         }
+    }
+
+    /// Where the payload of a packet begins in the message, and its length.
+    pub(crate) fn part(&self, packet: u32, mtu: u32) -> (u32, u32) {
+        self.cut.part(&self.wr.request, packet, self.length, mtu)
     }
 
     /// The PSN after the last one.

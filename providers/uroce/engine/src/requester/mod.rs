@@ -14,6 +14,8 @@
 //! request asks for an acknowledgement if it is signalled, if nothing can follow immediately, and
 //! at least every 16 packets; after a retransmission every message asks.
 //!
+//! *Packets* ([`cut`]). Between two ends of this make, those of a message are of equal length.
+//!
 //! *Reads* ([`responses`]). A long read is sent as several read requests with consecutive PSNs,
 //! which IBTA permits; each counts as a message for credits and as one request for `max_rd_atomic`.
 //! Each asks for a quarter of the response window, or for more where `max_rd_atomic` allows fewer
@@ -28,6 +30,7 @@
 
 mod batching;
 mod congestion;
+mod cut;
 mod emit;
 mod entry;
 mod lost;
@@ -97,6 +100,8 @@ pub(crate) struct Requester {
     peer: PeerKind,
     /// The peer has said that it reads acknowledgements in requests.
     piggybacks: bool,
+    /// The peer has said that it takes messages in equal parts.
+    equalizes: bool,
     /// State of the way to the peer, once there is anything: there are many queue pairs.
     path: Option<Box<Path>>,
 }
@@ -127,6 +132,7 @@ impl Requester {
             max_in_flight,
             peer: PeerKind::default(),
             piggybacks: false,
+            equalizes: false,
             path: None,
         }
     }

@@ -47,10 +47,18 @@ impl Requester {
         self.gets_reports() && self.piggybacks
     }
 
+    /// Whether messages may be cut into equal parts: the peer takes them, and the path is near. On
+    /// a far one bytes cost more than system calls.
+    pub(super) fn may_equalize(&self) -> bool {
+        let far = self.window().is_some_and(Window::is_far);
+        self.gets_reports() && self.equalizes && !far
+    }
+
     /// An answer has come whose sender understands reports, or does not.
     pub(crate) fn learn(&mut self, bth: &Bth, attributes: &Attributes) {
         let before = self.peer;
         self.piggybacks |= bth.piggyback;
+        self.equalizes |= bth.equal;
         self.peer = match (self.peer, bth.selective) {
             (PeerKind::Other, _) | (PeerKind::Unknown, false) => PeerKind::Other,
             // Answers to other requests may lack the bit.

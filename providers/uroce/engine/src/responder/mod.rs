@@ -36,7 +36,7 @@ use crate::outgoing::{Outgoing, Payload};
 use crate::psn::Psn;
 use crate::qp::{Attributes, Service};
 use crate::timer::Time;
-use crate::wire::{Nak, Operation, Packet, Piggyback, Syndrome};
+use crate::wire::{Nak, Operation, Packet, Piggyback, Syndrome, aeth};
 use crate::work::{Completion, CompletionOpcode, Event, Network, Receive, Status};
 
 /// A message of which a part has arrived.
@@ -122,6 +122,8 @@ pub(crate) struct Responder {
     starved: bool,
     /// The peer understands reports of missing packets.
     selective: bool,
+    /// The peer takes packets with bytes behind the payload.
+    takes_filling: bool,
     /// Requests that came before others, once there were any.
     early: Option<Box<Early>>,
 }
@@ -152,7 +154,7 @@ impl Request<'_> {
     fn fits_mtu(&self) -> bool {
         let length = self.packet.payload.len();
         let position = self.packet.headers.opcode.operation().position();
-        if position.ends() {
+        if position.ends() || self.packet.headers.is_of_equal_parts() {
             length <= self.mtu()
         } else {
             length == self.mtu()
@@ -367,6 +369,10 @@ impl Responder {
         let mut outgoing: Outgoing<'_> = self.replies.emit(service, attributes, self.msn)?;
         outgoing.headers.bth.selective = self.selective;
         outgoing.headers.bth.piggyback = self.selective;
+        outgoing.headers.bth.equal = self.selective;
+        if self.takes_filling {
+            fill_response(&mut outgoing);
+        }
         let bth = &outgoing.headers.bth;
         let syndrome = outgoing.headers.aeth.map(|aeth| aeth.syndrome);
         let is_latest = outgoing.headers.opcode.operation() == Operation::Acknowledge
@@ -376,6 +382,15 @@ impl Responder {
             outgoing.payload = Payload::Bytes(early.report(self.expected));
         }
         Some(outgoing)
+    }
+}
+
+/// Makes a packet in the middle of a response as long as the first and the last one, which have an
+/// AETH: one run takes them all.
+fn fill_response(outgoing: &mut Outgoing<'_>) {
+    if outgoing.headers.opcode.operation() == Operation::ReadResponseMiddle {
+        let length = u32::try_from(aeth::LEN).unwrap_or(0);
+        outgoing.headers.fill(length);
     }
 }
 

@@ -28,6 +28,7 @@ impl Responder {
         }
         // The processes of an XRC domain pass on a responder without kept requests.
         self.selective = request.packet.headers.bth.selective && request.service == Service::Rc;
+        self.takes_filling = self.selective && request.packet.headers.bth.equal;
         if psn != self.expected {
             request.counters.out_of_sequence += 1;
             if self.selective {

@@ -273,8 +273,8 @@ fn bytes_of(outgoing: &Outgoing<'_>, host: &SimHost, side: usize) -> Option<Vec<
             length,
         } => bytes.extend_from_slice(host.remote(rkey, address, length)?),
     }
-    let pad = usize::from(outgoing.headers.bth.pad);
-    bytes.resize(bytes.len() + pad, 0);
+    let tail = outgoing.headers.tail() - ICRC_LEN;
+    bytes.resize(bytes.len() + tail, 0);
     Some(seal(bytes, side))
 }
 

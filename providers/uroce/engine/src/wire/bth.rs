@@ -90,6 +90,18 @@ impl<'a> View<'a> {
         self.0[8] & 0x20 != 0
     }
 
+    /// The third of the seven reserved bits behind A: see [`Bth::equal`].
+    #[must_use]
+    pub fn equal(self) -> bool {
+        self.0[8] & 0x10 != 0
+    }
+
+    /// The fourth of the seven reserved bits behind A: see [`Bth::filled`].
+    #[must_use]
+    pub fn filled(self) -> bool {
+        self.0[8] & 0x08 != 0
+    }
+
     /// Packet sequence number.
     #[must_use]
     pub fn psn(self) -> Psn {
@@ -125,6 +137,13 @@ pub struct Bth {
     /// request: it contains an acknowledgement ([`super::Piggyback`]). In an answer: this end reads
     /// such requests.
     pub piggyback: bool,
+    /// The third of the reserved bits, which means something only beside [`Bth::selective`]: this
+    /// end takes messages in parts of any length, and packets with [`Bth::filled`]. A request has
+    /// it if an answer had it, and may then be such a part.
+    pub equal: bool,
+    /// The fourth of the reserved bits, which means something only beside [`Bth::selective`]: the
+    /// packet has bytes behind its payload that mean nothing ([`super::Filler`]).
+    pub filled: bool,
     /// Packet sequence number.
     pub psn: Psn,
 }
@@ -145,6 +164,8 @@ impl Bth {
             ack_request: view.ack_request(),
             selective: view.selective(),
             piggyback: view.piggyback(),
+            equal: view.equal(),
+            filled: view.filled(),
             psn: view.psn(),
         }
     }
@@ -161,7 +182,9 @@ impl Bth {
         put24::<5, LEN>(&mut bytes, self.destination);
         bytes[8] = u8::from(self.ack_request) << 7
             | u8::from(self.selective) << 6
-            | u8::from(self.piggyback) << 5;
+            | u8::from(self.piggyback) << 5
+            | u8::from(self.equal) << 4
+            | u8::from(self.filled) << 3;
         put24::<9, LEN>(&mut bytes, self.psn.value());
         bytes
     }

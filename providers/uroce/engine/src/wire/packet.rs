@@ -2,15 +2,15 @@
 
 use super::opcode::{Kind, Opcode, PayloadRule, Transport};
 use super::{
-    AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Piggyback, Reth, XrcEth, aeth,
-    aeth::Aeth, atomic_ack_eth, atomic_eth, bth, deth, feth, ieth, imm_dt, piggyback, report, reth,
-    xrceth,
+    AtomicAckEth, AtomicEth, Bth, Deth, Feth, Filler, Ieth, ImmDt, Piggyback, Reth, XrcEth, aeth,
+    aeth::Aeth, atomic_ack_eth, atomic_eth, bth, deth, feth, filler, ieth, imm_dt, piggyback,
+    report, reth, xrceth,
 };
 
 /// Bytes of the ICRC at the end.
 pub const ICRC_LEN: usize = 4;
-/// The most that all headers of one packet take: BTH, AtomicETH and an acknowledgement.
-pub const MAX_HEADERS: usize = bth::LEN + atomic_eth::LEN + piggyback::LEN;
+/// The most that all headers of one packet take: BTH, AtomicETH, an acknowledgement and a filler.
+pub const MAX_HEADERS: usize = bth::LEN + atomic_eth::LEN + piggyback::LEN + filler::LEN;
 /// The largest path MTU, and so the largest payload.
 pub const MAX_PAYLOAD: usize = 4096;
 
@@ -57,6 +57,8 @@ pub struct Headers {
     pub ieth: Option<Ieth>,
     /// An acknowledgement, which the BTH announces.
     pub piggyback: Option<Piggyback>,
+    /// How many bytes stand behind the payload, which the BTH announces.
+    pub filler: Option<Filler>,
 }
 
 impl Headers {
@@ -79,6 +81,7 @@ impl Headers {
             imm_dt: None,
             ieth: None,
             piggyback: None,
+            filler: None,
         }
     }
 
@@ -118,7 +121,40 @@ impl Headers {
         if self.announces_piggyback() {
             out.push(&self.piggyback.unwrap_or_default().emit());
         }
+        if self.announces_filler() {
+            out.push(&self.filler.unwrap_or_default().emit());
+        }
         out
+    }
+
+    /// Makes the packet longer by so many bytes. Other than by 0 or at least 4 it cannot become.
+    pub(crate) fn fill(&mut self, bytes: u32) {
+        self.filler = Filler::of(bytes);
+        self.bth.filled = self.filler.is_some();
+    }
+
+    /// Leaves out the bytes that mean nothing.
+    pub fn unfill(&mut self) {
+        self.filler = None;
+        self.bth.filled = false;
+    }
+
+    /// Bytes behind the payload: pad, filling and ICRC.
+    #[must_use]
+    pub fn tail(&self) -> usize {
+        let filling = self.filler.filter(|_| self.announces_filler());
+        let filling = filling.map_or(0, |filler| usize::from(filler.length));
+        usize::from(self.bth.pad) + filling + ICRC_LEN
+    }
+
+    /// Whether the bytes behind the payload are counted behind the other headers.
+    fn announces_filler(&self) -> bool {
+        self.bth.selective && self.bth.filled && self.opcode.transport() == Transport::Rc
+    }
+
+    /// Whether a packet that is not the last of its message may have any length.
+    pub(crate) fn is_of_equal_parts(&self) -> bool {
+        self.bth.selective && self.bth.equal && self.opcode.transport() == Transport::Rc
     }
 
     /// Whether an acknowledgement stands behind the other headers.
@@ -187,6 +223,11 @@ impl Headers {
             headers.piggyback = Some(Piggyback::parse(view));
             rest = after;
         }
+        if headers.announces_filler() {
+            let (view, after) = filler::View::split(rest).ok_or(Malformed::Short)?;
+            headers.filler = Some(Filler::parse(view));
+            rest = after;
+        }
         Ok((headers, rest))
     }
 }
@@ -223,8 +264,8 @@ impl Emitted {
     }
 }
 
-/// A packet read from bytes: its headers, and its payload without pad and ICRC. The ICRC is not
-/// looked at here, see [`super::icrc`].
+/// A packet read from bytes: its headers, and its payload without pad, filling and ICRC. The ICRC
+/// is not looked at here, see [`super::icrc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// The headers.
@@ -241,8 +282,10 @@ impl<'a> Packet<'a> {
     /// [`PayloadRule::Full`].
     pub fn parse(datagram: &'a [u8]) -> Result<Self, Malformed> {
         let (headers, rest) = Headers::parse(datagram)?;
-        let tail = ICRC_LEN + usize::from(headers.bth.pad);
-        let length = rest.len().checked_sub(tail).ok_or(Malformed::Short)?;
+        let length = rest
+            .len()
+            .checked_sub(headers.tail())
+            .ok_or(Malformed::Short)?;
         let payload = rest.get(..length).ok_or(Malformed::Short)?;
         check_payload(&headers, payload)?;
         if let Some(feth) = headers.feth {
@@ -262,6 +305,10 @@ fn check_payload(headers: &Headers, payload: &[u8]) -> Result<(), Malformed> {
     let fits = match headers.opcode.payload_rule() {
         PayloadRule::Empty if reports => true,
         PayloadRule::Empty => padded == 0,
+        // The last packet is the only one with a pad.
+        PayloadRule::Full if headers.is_of_equal_parts() => {
+            (1..=MAX_PAYLOAD).contains(&length) && padded == length
+        }
         PayloadRule::Full => matches!(length, 256 | 512 | 1024 | 2048 | 4096) && padded == length,
         PayloadRule::Some => (1..=MAX_PAYLOAD).contains(&length),
         PayloadRule::Any => length <= MAX_PAYLOAD,
@@ -299,6 +346,7 @@ pub fn pad_of(length: usize) -> u8 {
 mod tests {
     use super::*;
     use crate::psn::Psn;
+    use crate::wire::Operation;
     use proptest::prelude::*;
 
     fn opcodes() -> impl Strategy<Value = Opcode> {
@@ -309,12 +357,13 @@ mod tests {
     prop_compose! {
         fn headers()(
             opcode in opcodes(),
-            flags in any::<[bool; 7]>(),
+            flags in any::<[bool; 9]>(),
             pkey in any::<u16>(),
             numbers in any::<[u32; 6]>(),
             wide in any::<[u64; 4]>(),
             syndrome in any::<u8>(),
             flush in (1u8..4, 0u8..2),
+            filling in 0u16..70,
         ) -> Headers {
             let bth = Bth {
                 opcode: 0,
@@ -328,6 +377,8 @@ mod tests {
                 ack_request: flags[4],
                 selective: flags[5],
                 piggyback: flags[6],
+                equal: flags[7],
+                filled: flags[8],
                 psn: Psn::new(numbers[1]),
             };
             let has = opcode.extensions();
@@ -346,6 +397,7 @@ mod tests {
             headers.piggyback = headers.announces_piggyback().then_some(Piggyback {
                 syndrome, msn: numbers[2] >> 8, psn: numbers[3] >> 8,
             });
+            headers.filler = headers.announces_filler().then_some(Filler { length: filling });
             headers
         }
     }
@@ -368,7 +420,7 @@ mod tests {
             headers.bth.pad = pad_of(length);
             let mut bytes = headers.emit().as_slice().to_vec();
             bytes.resize(bytes.len() + length, 0xa5);
-            bytes.resize(bytes.len() + usize::from(headers.bth.pad) + ICRC_LEN, 0);
+            bytes.resize(bytes.len() + headers.tail(), 0);
             let packet = Packet::parse(&bytes).expect("well formed");
             prop_assert_eq!(packet.headers, headers);
             prop_assert_eq!(packet.payload.len(), length);
@@ -395,6 +447,7 @@ mod tests {
         let bth = Bth {
             selective: true,
             piggyback: true,
+            filled: true,
             ..Bth::default()
         };
         let largest = (0..=255)
@@ -402,6 +455,52 @@ mod tests {
             .map(|opcode| Headers::new(opcode, bth).emit().as_slice().len())
             .max();
         assert_eq!(largest, Some(MAX_HEADERS));
+    }
+
+    #[test]
+    fn a_filler_is_no_payload_and_no_longer_than_the_packet() {
+        let opcode = Opcode::new(Transport::Rc, Operation::SendMiddle).expect("RC has it");
+        let bth = Bth {
+            selective: true,
+            equal: true,
+            ..Bth::default()
+        };
+        let mut headers = Headers::new(opcode, bth);
+        headers.fill(16);
+        assert_eq!(headers.tail(), 12 + ICRC_LEN);
+        let mut bytes = headers.emit().as_slice().to_vec();
+        bytes.extend([7; 920]);
+        bytes.resize(bytes.len() + headers.tail(), 0);
+        let packet = Packet::parse(&bytes).expect("well formed");
+        assert_eq!((packet.headers, packet.payload), (headers, &[7; 920][..]));
+        let with_length = |length: u16| {
+            let mut bytes = bytes.clone();
+            bytes[bth::LEN..bth::LEN + 2].copy_from_slice(&length.to_be_bytes());
+            Packet::parse(&bytes).map(|packet| packet.payload.len())
+        };
+        assert_eq!(with_length(928), Ok(4));
+        // A packet in the middle of a message has payload, in units of 4 bytes.
+        assert_eq!(with_length(932), Err(Malformed::Payload));
+        assert_eq!(with_length(927), Err(Malformed::Payload));
+        assert_eq!(with_length(933), Err(Malformed::Short));
+        assert_eq!(with_length(u16::MAX), Err(Malformed::Short));
+        headers.unfill();
+        assert_eq!(headers.tail(), ICRC_LEN);
+    }
+
+    #[test]
+    fn only_ends_of_this_make_cut_messages_anywhere() {
+        let opcode = Opcode::new(Transport::Rc, Operation::SendMiddle).expect("RC has it");
+        for (selective, equal) in [(false, false), (false, true), (true, false), (true, true)] {
+            let bth = Bth {
+                selective,
+                equal,
+                ..Bth::default()
+            };
+            let mut bytes = Headers::new(opcode, bth).emit().as_slice().to_vec();
+            bytes.resize(bytes.len() + 920 + ICRC_LEN, 0);
+            assert_eq!(Packet::parse(&bytes).is_ok(), selective && equal);
+        }
     }
 
     #[test]

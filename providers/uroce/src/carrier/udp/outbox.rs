@@ -129,8 +129,7 @@ impl Outbox {
         let outbox = self;
         let emitted = headers.emit();
         let head = emitted.as_slice();
-        let pad = usize::from(headers.bth.pad);
-        let total = head.len() + length + pad + ICRC_LEN;
+        let total = head.len() + length + headers.tail();
         if total > LONGEST || outbox.is_full() {
             return Err(Fault);
         }

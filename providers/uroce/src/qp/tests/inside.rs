@@ -218,6 +218,8 @@ fn packet(destination: u32, psn: u32, srqn: u32, [a, b, c, d]: [u8; 4]) -> Vec<u
             ack_request: true,
             selective: false,
             piggyback: false,
+            equal: false,
+            filled: false,
             psn: Psn::new(psn),
         },
     );

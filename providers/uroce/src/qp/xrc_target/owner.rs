@@ -13,7 +13,6 @@ use crate::xrc::Link;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use uroce_engine::psn::Psn;
-use uroce_engine::wire::ICRC_LEN;
 
 /// Packets that wait at most.
 const MOST_PARKED: usize = 512;
@@ -113,7 +112,7 @@ impl Delegation {
 pub(super) fn bytes(incoming: &Incoming<'_>) -> Vec<u8> {
     let packet = &incoming.packet;
     let headers = packet.headers.emit();
-    let tail = usize::from(packet.headers.bth.pad) + ICRC_LEN;
+    let tail = packet.headers.tail();
     let family = if incoming.source.is_ipv4() { 4 } else { 6 };
     let mut to = Vec::with_capacity(HEAD + headers.as_slice().len() + packet.payload.len() + tail);
     to.extend_from_slice(&[family, incoming.traffic_class, incoming.hop_limit, 0]);

@@ -3,6 +3,7 @@
 mod batches;
 mod bottleneck;
 mod delays;
+mod equal;
 mod errors;
 mod lossy;
 mod reads;
