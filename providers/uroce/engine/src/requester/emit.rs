@@ -312,7 +312,7 @@ impl Requester {
             entry.start = self.next_psn;
             if equal {
                 let mtu = context.attributes.path_mtu.bytes();
-                entry.cut = Cut::equal(&entry.wr.request, entry.length, entry.packets, mtu);
+                entry.cut(&mut self.latest_cut, mtu);
             }
             if !entry.wr.request.has_response() {
                 self.ssn = self.ssn.next();

@@ -51,6 +51,19 @@ impl Entry {
         }
     }
 
+    /// Decides how it is cut into packets. Their number may become larger by one.
+    pub(crate) fn cut(&mut self, latest: &mut Cut, mtu: u32) {
+        let request = &self.wr.request;
+        self.cut = Cut::equal(request, self.length, self.packets, mtu);
+        if let Some((cut, packets)) = self.cut.like(*latest, request, self.length, mtu) {
+            self.cut = cut;
+            self.packets = packets;
+        }
+        if self.cut != Cut::default() {
+            *latest = self.cut;
+        }
+    }
+
     /// Where the payload of a packet begins in the message, and its length.
     pub(crate) fn part(&self, packet: u32, mtu: u32) -> (u32, u32) {
         self.cut.part(&self.wr.request, packet, self.length, mtu)

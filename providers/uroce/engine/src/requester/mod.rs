@@ -43,6 +43,7 @@ mod round_trip;
 use std::collections::VecDeque;
 
 use batching::Load;
+use cut::Cut;
 pub(crate) use emit::Context;
 pub(crate) use entry::Entry;
 use missing::{Path, PeerKind};
@@ -102,6 +103,8 @@ pub(crate) struct Requester {
     piggybacks: bool,
     /// The peer has said that it takes messages in equal parts.
     equalizes: bool,
+    /// How the latest message was cut.
+    latest_cut: Cut,
     /// State of the way to the peer, once there is anything: there are many queue pairs.
     path: Option<Box<Path>>,
 }
@@ -133,6 +136,7 @@ impl Requester {
             peer: PeerKind::default(),
             piggybacks: false,
             equalizes: false,
+            latest_cut: Cut::default(),
             path: None,
         }
     }
