@@ -36,6 +36,8 @@ static struct {
 	unsigned int threads;
 	int change;
 } waits[MOST];
+/* The highest set that any thread has waited for. */
+static int highest = -1;
 
 /* Marks that descriptor's event: an address, which no program uses as data. */
 static char of_change;
@@ -55,7 +57,7 @@ static void restart_in_child(void)
 {
 	int epoll;
 
-	for (epoll = 0; epoll < MOST; epoll++)
+	for (epoll = 0; epoll <= highest; epoll++)
 		waits[epoll].threads = 0;
 	pthread_mutex_unlock(&lock);
 }
@@ -219,8 +221,11 @@ bool preload_begin_kernel_wait(int epoll)
 		return true;
 	lock_sets();
 	is_kernels = ferroverbs_preload_find(epoll).kind != SET;
-	if (is_kernels)
+	if (is_kernels) {
 		waits[epoll].threads++;
+		if (epoll > highest)
+			highest = epoll;
+	}
 	unlock_sets();
 	return is_kernels;
 }
