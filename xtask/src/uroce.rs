@@ -34,7 +34,6 @@ use crate::{
     stage::chosen,
     suites::{
         uroce::{self as suites, Around, SUITES, Suite},
-        uroce_rdmacm,
         uroce_ways::BY_UDP,
     },
     vm::{self, Job, Library},
@@ -294,9 +293,9 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
     for label in &labels {
         let run = Run::all().find(|run| run.label() == *label);
         let run = run.with_context(|| format!("no suite is called {label}"))?;
-        let library = match run.suite.name {
-            uroce_rdmacm::NAME => Library::WithRdmacm(ours.join(RDMACM_BESIDE)),
-            _ => Library::Ours(ours.clone()),
+        let library = match run.suite.connects() {
+            true => Library::WithRdmacm(ours.join(RDMACM_BESIDE)),
+            false => Library::Ours(ours.clone()),
         };
         if let Some(script) = run.suite.around.script().filter(|_| !surrounded) {
             return again_by(script, dir, &library, run.suite.around);

@@ -21,6 +21,17 @@ pub struct Suite {
     pub around: Around,
 }
 
+impl Suite {
+    /// Whether its programs run over this project's librdmacm: rdma-core's has no connection
+    /// manager for uroce.
+    pub fn connects(&self) -> bool {
+        match self.kind {
+            Kind::Pyverbs(Pyverbs::ConnectionManager | Pyverbs::Of(_)) => true,
+            _ => self.name == uroce_rdmacm::NAME,
+        }
+    }
+}
+
 /// The surroundings of a suite, beside a separate network namespace.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Around {
@@ -98,6 +109,13 @@ pub const SUITES: &[Suite] = &[
         with_faults: false,
         by_udp: true,
         around: Around::Nothing,
+    },
+    Suite {
+        name: "pyverbs-cm",
+        kind: Kind::Pyverbs(Pyverbs::ConnectionManager),
+        with_faults: false,
+        by_udp: true,
+        around: Around::Sysfs,
     },
     Suite {
         name: PYVERBS_56,
