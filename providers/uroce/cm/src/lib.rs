@@ -14,10 +14,14 @@
 //! Tests: 27 messages captured from Linux 6.1 are read, compared field by field, and written back
 //! to the byte (`tests/captured.rs`). Two agents communicate over a simulated network that loses,
 //! delays and duplicates messages. Arbitrary bytes are parsed or refused; hostile messages create
-//! no state beyond the backlog.
+//! no state beyond the backlog. `fuzz::fuzz_receive` accepts any bytes, as messages between calls
+//! of a program and time: `cargo test` runs it with seeded bytes, `fuzz/` is its cargo-fuzz
+//! project.
 #![forbid(unsafe_code)]
 
 pub mod agent;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 pub mod ip;
 pub mod times;
 pub mod wire;
