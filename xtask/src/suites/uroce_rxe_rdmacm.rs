@@ -3,12 +3,14 @@
 //!
 //! Both ends run over this project's librdmacm: rdma-core's has no connection manager for uroce.
 //!
-//! Perftest with `-R` is left out: its server listens anew for its second connection, and a client
-//! that is quicker is rejected, which happens to uroce's at two of three attempts.
+//! Perftest with `-R` connects twice: its server listens anew for the second connection, and the
+//! kernel rejects a client that is quicker. Perftest then ends: it connects again by objects that
+//! it has destroyed. So the requests of uroce's clients are delayed (`late-requests`). A request
+//! to uroce waits for the listener.
 #![forbid(unsafe_code)]
 
-use super::{Case, Check, Ready, Target, applications, case::words};
-use crate::guest::setup::{ADDRESS, SECOND_ADDRESS, SECOND_HOST};
+use super::{Case, Check, Ready, Target, applications, case::words, perftest};
+use crate::guest::setup::{ADDRESS, DEVICE, SECOND_ADDRESS, SECOND_HOST};
 
 pub const NAME: &str = "uroce-rxe-rdmacm";
 
@@ -61,6 +63,18 @@ const ROWS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Perftest's operations: name, program, options, size of the row in the table.
+const PERFTESTS: &[perftest::Row] = &[
+    ("send-lat", "ib_send_lat", "", 2),
+    ("send-lat-ud", "ib_send_lat", "-c UD", 2),
+    ("send-bw", "ib_send_bw", "-s 4096", 4096),
+    ("write-lat", "ib_write_lat", "", 2),
+    ("write-bw-4-pairs", "ib_write_bw", "-q 4 -s 4096", 4096),
+    ("read-lat", "ib_read_lat", "", 2),
+    ("read-bw", "ib_read_bw", "-s 4096", 4096),
+    ("atomic-lat", "ib_atomic_lat", "", 8),
+];
+
 /// fio's verbs.
 const FIO: &[&str] = &["write", "read", "send"];
 
@@ -68,6 +82,11 @@ const FIO: &[&str] = &["write", "read", "send"];
 struct Host {
     /// The words before a program of this host.
     before: String,
+    /// Those before one whose requests for connections leave later.
+    late: String,
+    device: &'static str,
+    /// The index of the address of IPv4 among the device's GIDs.
+    gid: u8,
     ipv4: &'static str,
     ipv6: &'static str,
 }
@@ -76,6 +95,9 @@ impl Host {
     fn rxe() -> Self {
         Self {
             before: String::new(),
+            late: String::new(),
+            device: DEVICE,
+            gid: 1,
             ipv4: ADDRESS,
             ipv6: ADDRESS_V6,
         }
@@ -85,10 +107,13 @@ impl Host {
     /// are the kernel's. ip(8) gives the program a separate mount namespace.
     fn uroce(target: &Target) -> Self {
         let helpers = target.helpers.display();
+        let before =
+            format!("ip netns exec {SECOND_HOST} {helpers}/without-rdma env UROCE_DEVICES=v1 ");
         Self {
-            before: format!(
-                "ip netns exec {SECOND_HOST} {helpers}/without-rdma env UROCE_DEVICES=v1 "
-            ),
+            late: format!("{before}{helpers}/late-requests v1 "),
+            before,
+            device: "uroce_v1",
+            gid: 0,
             ipv4: SECOND_ADDRESS,
             ipv6: SECOND_ADDRESS_V6,
         }
@@ -109,9 +134,9 @@ pub fn cases(target: &Target) -> Vec<Case> {
     let mut port = || ports.next().unwrap_or_default();
     let (rxe, uroce) = (Host::rxe(), Host::uroce(target));
     let mut cases = Vec::new();
-    for (direction, server, client, fio_ports) in [
-        ("to-rxe", &rxe, &uroce, 25100),
-        ("to-uroce", &uroce, &rxe, 25200),
+    for (direction, server, client, fio_ports, perftest_ports) in [
+        ("to-rxe", &rxe, &uroce, 25100, 25150),
+        ("to-uroce", &uroce, &rxe, 25200, 25250),
     ] {
         for (name, serve, connect) in ROWS {
             let port = port();
@@ -123,6 +148,9 @@ pub fn cases(target: &Target) -> Vec<Case> {
                 .check(Check::NeverSays("failed"));
             cases.push(case);
         }
+        for (row, port) in PERFTESTS.iter().zip(perftest_ports..) {
+            cases.push(measured(direction, server, client, row, port));
+        }
         cases.push(multicast(direction, server, client));
         for mut case in fio(target, server, client, fio_ports) {
             case.name = format!("{direction}-{}", case.name);
@@ -130,6 +158,24 @@ pub fn cases(target: &Target) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Perftest, which exchanges its parameters over the first of its two connections.
+fn measured(
+    direction: &str,
+    server: &Host,
+    client: &Host,
+    (name, program, options, size): &perftest::Row,
+    port: u16,
+) -> Case {
+    let line = |host: &Host| {
+        let (device, gid) = (host.device, host.gid);
+        format!("{program} -d {device} -x {gid} -F -R -p {port} -n 96 {options}")
+    };
+    let serve = format!("{}{}", server.before, line(server));
+    let connect = format!("{}{} {}", client.late, line(client), server.ipv4);
+    let name = format!("perftest-{name}");
+    pair(direction, &name, &serve, &connect).check(Check::PerftestRows(vec![*size]))
 }
 
 /// fio reads, writes and sends.
