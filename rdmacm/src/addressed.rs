@@ -1,18 +1,18 @@
 #![forbid(unsafe_code)]
 //! Objects that are found by their addresses.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use kit::own_keys::Map;
+use std::hash::BuildHasherDefault;
 
 /// Objects by their addresses.
-pub struct Addressed<T>(HashMap<usize, T, BuildHasherDefault<AddressHasher>>);
+pub struct Addressed<T>(Map<usize, T>);
 
 /// Memory for so many objects is kept without them.
 const KEPT: usize = 112;
 
 impl<T> Addressed<T> {
     pub const fn new() -> Self {
-        Self(HashMap::with_hasher(BuildHasherDefault::new()))
+        Self(Map::with_hasher(BuildHasherDefault::new()))
     }
 
     pub fn get(&self, address: usize) -> Option<&T> {
@@ -48,34 +48,9 @@ impl<T> Addressed<T> {
     }
 }
 
-/// Spreads addresses. They are no input from outside, so no secret is needed.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        // 2^64 divided by the golden ratio. The halves of the product supply each other: addresses
-        // differ little, in their middle bits.
-        let product = u128::from(self.0 ^ address as u64) * 0x9e37_79b9_7f4a_7c15;
-        let [low, high] = bytemuck::cast::<_, [u64; 2]>(product);
-        self.0 = low ^ high;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn objects_are_found_until_they_are_removed() {
@@ -93,21 +68,5 @@ mod tests {
         assert!((1..2 * KEPT).contains(&table.0.capacity()));
         table.release();
         assert!(!table.has_memory());
-    }
-
-    #[test]
-    fn addresses_at_equal_distances_are_spread() {
-        // Of a table with 1024 places.
-        let place = |address: usize| {
-            let mut hasher = AddressHasher::default();
-            hasher.write_usize(address);
-            hasher.finish() & 1023
-        };
-        for distance in [16, 544, 4096] {
-            let places: BTreeSet<_> = (0..512)
-                .map(|n| place(0x7000_0000 + n * distance))
-                .collect();
-            assert!(places.len() > 300, "{distance}: {}", places.len());
-        }
     }
 }

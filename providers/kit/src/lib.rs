@@ -11,6 +11,7 @@
 //! - [`names`]: names of states, masks, operations and statuses;
 //! - [`log`]: providers' messages for the library's log;
 //! - [`netlink`]: messages and sockets of netlink;
+//! - [`own_keys`]: hash tables whose keys the process selects;
 //! - [`queue`]: queues that a kernel driver shares with this process;
 //! - [`provider`]: the trait of providers written in Rust.
 
@@ -21,6 +22,7 @@ pub mod generation;
 pub mod log;
 pub mod names;
 pub mod netlink;
+pub mod own_keys;
 pub mod provider;
 pub mod queue;
 pub mod sync;

@@ -10,6 +10,7 @@ use super::lingering::{self, Lingering};
 use crate::clock;
 use kit::cm::Record;
 use kit::errno::{Errno, Result};
+use kit::own_keys::Map;
 use kit::sync::Mutex;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -45,13 +46,13 @@ pub(super) struct Join {
 /// The data under the lock.
 pub(super) struct State {
     pub me: Weak<Cm>,
-    pub channels: HashMap<u32, Channel>,
-    pub ids: HashMap<u32, Id>,
-    pub joins: HashMap<u32, Join>,
+    pub channels: Map<u32, Channel>,
+    pub ids: Map<u32, Id>,
+    pub joins: Map<u32, Join>,
     /// The agent, and the slot in its communication ids.
     agent: Option<(u16, Agent<Route>)>,
     /// Ids by their communication ids.
-    pub by_comm_id: HashMap<u32, u32>,
+    pub by_comm_id: Map<u32, u32>,
     pub lookup: Lookup,
     pub deferred: VecDeque<Deferred>,
     pub lingering: Lingering,
@@ -85,11 +86,11 @@ impl Cm {
         Arc::new_cyclic(|me| Self {
             state: Mutex::new(State {
                 me: Weak::clone(me),
-                channels: HashMap::new(),
-                ids: HashMap::new(),
-                joins: HashMap::new(),
+                channels: Map::default(),
+                ids: Map::default(),
+                joins: Map::default(),
                 agent: None,
-                by_comm_id: HashMap::new(),
+                by_comm_id: Map::default(),
                 lookup: Lookup::default(),
                 deferred: VecDeque::new(),
                 lingering: Lingering::default(),
