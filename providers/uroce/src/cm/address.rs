@@ -6,7 +6,8 @@ use crate::device::{Port, ports};
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::sync::Arc;
 
 /// `struct sockaddr_storage`.
@@ -146,6 +147,27 @@ impl Route {
 /// Those of [`ports`].
 pub fn all() -> Result<Vec<Arc<Port>>> {
     Ok(ports()?.all())
+}
+
+/// Whether no interface of this host has an address, with a device or without.
+fn is_nowhere(address: IpAddr, scope: u32) -> bool {
+    let socket = match address {
+        IpAddr::V4(v4) => SocketAddr::new(v4.into(), 0),
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope).into(),
+    };
+    let bound = UdpSocket::bind(socket);
+    bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
+}
+
+/// The port of an address that an id is bound to.
+///
+/// # Errors
+/// EADDRNOTAVAIL if no interface has the address; ENODEV if it is one without a device.
+pub fn own_port(address: IpAddr, scope: u32) -> Result<Arc<Port>> {
+    port_of(address, scope).map_err(|error| match error {
+        Errno::NODEV if is_nowhere(address, scope) => Errno(libc::EADDRNOTAVAIL),
+        other => other,
+    })
 }
 
 /// The port whose interface has an address.

@@ -101,15 +101,15 @@ fn scope(address: SocketAddr) -> u32 {
 
 impl State {
     /// # Errors
-    /// EINVAL if it is bound already; ENODEV if no device has the address; EADDRINUSE,
-    /// EADDRNOTAVAIL, EACCES; those of [`State::node`].
+    /// EINVAL if it is bound already; those of [`address::own_port`]; EADDRINUSE, EADDRNOTAVAIL,
+    /// EACCES; those of [`State::node`].
     pub fn bind(&mut self, number: u32, address: SocketAddr) -> Result<()> {
         let id = self.id(number)?;
         id.expect(&[Stage::Idle])?;
         check_port_rights(address.port())?;
         let port = match is_of_all(address.ip()) {
             true => None,
-            false => Some(address::port_of(address.ip(), scope(address))?),
+            false => Some(address::own_port(address.ip(), scope(address))?),
         };
         let node = self.node()?;
         let id = self.id(number)?;

@@ -267,6 +267,9 @@ impl Id {
     /// EINVAL for a state that the connection has none for yet.
     pub fn qp_attr(&self, state: u32) -> Result<ib_uverbs_qp_attr> {
         self.device()?;
+        if self.is_revoked() {
+            return Err(Errno::INVAL);
+        }
         let mut attr = ib_uverbs_qp_attr {
             qp_state: state,
             ..ib_uverbs_qp_attr::default()
@@ -279,6 +282,11 @@ impl Id {
             _ => return Err(Errno::INVAL),
         }
         Ok(attr)
+    }
+
+    /// The peer gave its request up before it was accepted.
+    fn is_revoked(&self) -> bool {
+        self.passive && !self.accepted && self.stage == Stage::Disconnected
     }
 
     fn init_attr(&self, attr: &mut ib_uverbs_qp_attr) {
@@ -395,6 +403,16 @@ mod tests {
         let rts = attr(IBV_QPS_RTS);
         assert_eq!((rts.qp_attr_mask, rts.max_rd_atomic), (0x1_2e01, 2));
         assert_eq!((rts.timeout, rts.min_rnr_timer), (17, 0));
+    }
+
+    #[test]
+    fn a_request_that_was_revoked_has_no_attributes() {
+        let mut id = bound();
+        (id.passive, id.accepted) = (true, false);
+        id.stage = Stage::Disconnected;
+        assert_eq!(id.qp_attr(IBV_QPS_INIT).err(), Some(Errno::INVAL));
+        id.accepted = true;
+        assert!(id.qp_attr(IBV_QPS_INIT).is_ok());
     }
 
     #[test]

@@ -64,6 +64,7 @@ impl State {
                 self.post_event(number, event_type::ESTABLISHED, 0, |_| ());
             }
             Event::Rejected { reject } if is_told => self.on_rejected(number, reject),
+            Event::Rejected { .. } => id.stage = Stage::Disconnected,
             Event::Unreachable if is_told => {
                 self.post_event(number, event_type::UNREACHABLE, TIMED_OUT, |_| ());
             }
@@ -107,17 +108,17 @@ impl State {
         let Some(id) = self.ids.get(&number) else {
             return;
         };
-        let mut param = UdParam {
-            qp_num: reply.qpn,
-            qkey: reply.q_key,
-            ah_attr: id.ah_attr(),
-            ..UdParam::zeroed()
-        };
+        let mut param = UdParam::zeroed();
         put_data(&mut param, &reply.private_data);
         let (event, status) = match reply.status {
             0 => (event_type::ESTABLISHED, 0),
             status => (event_type::UNREACHABLE, status.into()),
         };
+        if status == 0 {
+            param.qp_num = reply.qpn;
+            param.qkey = reply.q_key;
+            param.ah_attr = id.ah_attr();
+        }
         self.post_event(number, event, status, |record| record.set_ud(&param));
     }
 
