@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use known::Known;
+use known::{Known, RUST, UROCE};
 
 use crate::{
     dirs::{C_PROGRAMS, Dirs},
@@ -20,6 +20,9 @@ use crate::{
     suites::Run,
     vm::Library,
 };
+
+/// The script in whose network the programs find a device of uroce instead of soft-RoCE.
+const OVER_UROCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest/over-uroce");
 
 /// Seconds after which the runner calls a program hung; the longest takes a few in emulation.
 const PATIENCE: &str = "300";
@@ -58,6 +61,11 @@ fn records(dir: &Path, label: &str) -> PathBuf {
     dir.join(format!("{label}.records"))
 }
 
+/// Those of programs that ran over uroce.
+fn records_over_uroce(dir: &Path, run: Run) -> PathBuf {
+    records(dir, &format!("{}.uroce", run.label()))
+}
+
 /// Compiles the runner and all programs.
 pub fn build(dirs: &Dirs) -> Result<()> {
     let mut cargo = Command::new("cargo");
@@ -81,8 +89,26 @@ pub fn build(dirs: &Dirs) -> Result<()> {
 /// The runner itself sees to it that each program runs over the library that is asked for.
 pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
     let dirs = Dirs::find()?;
-    let mut command = Command::new(runner(&dirs));
-    command.arg("run").arg("--programs").arg(programs(&dirs));
+    let over_rxe = Command::new(runner(&dirs));
+    run_by(over_rxe, &dirs, library, run, &records(dir, &run.label()))?;
+    if run.cm {
+        let mut over_uroce = Command::new(OVER_UROCE);
+        over_uroce.arg(runner(&dirs));
+        let records = records_over_uroce(dir, run);
+        run_by(over_uroce, &dirs, library, run, &records)?;
+    }
+    Ok(())
+}
+
+/// The same by a command that begins with the runner; the records go into a file.
+fn run_by(
+    mut command: Command,
+    dirs: &Dirs,
+    library: &Library,
+    run: Run,
+    records: &Path,
+) -> Result<()> {
+    command.arg("run").arg("--programs").arg(programs(dirs));
     match library {
         Library::Stock => command.args(["--lib", "stock"]),
         Library::Ours(dir) | Library::WithRdmacm(dir) => command.arg("--lib").arg(dir),
@@ -96,7 +122,7 @@ pub fn run_programs(library: &Library, run: Run, dir: &Path) -> Result<()> {
         command.args(["--combo", "ours-gcc"]);
     }
     command.args(["--patience", PATIENCE, "--out"]);
-    command.arg(records(dir, &run.label()));
+    command.arg(records);
     command.envs(run.env());
     let status = command.status().context("the C tests' runner")?;
     // 1 means that a program failed, which the comparison reports in detail; 2 that the run is
@@ -121,15 +147,35 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
     if run.stock {
         return Ok(alone.tally());
     }
-    let mut both = compare(dirs, &[&reference, &records(dir, &run.label())], run)?;
-    fs::write(dir.join(format!("{}.diff", run.label())), &both.text)?;
-    // The comparison counts the reference's own outputs too.
-    both.agree = both.agree.saturating_sub(alone.agree);
-    both.titles.retain(|title| !alone.titles.contains(title));
-    if !run.built_in || run.cm {
-        return Ok(both.tally());
+    let with = |other: &Path, list: &str| -> Result<Comparison> {
+        let mut both = compare(dirs, &[&reference, other], run)?;
+        fs::write(dir.join(list), &both.text)?;
+        // The comparison counts the reference's own outputs too.
+        both.agree = both.agree.saturating_sub(alone.agree);
+        both.titles.retain(|title| !alone.titles.contains(title));
+        Ok(both)
+    };
+    let own = with(
+        &records(dir, &run.label()),
+        &format!("{}.diff", run.label()),
+    )?;
+    if run.cm {
+        let over_uroce = with(&records_over_uroce(dir, run), UROCE)?;
+        let mut tally = own.tally();
+        tally.add(known_apart(
+            over_uroce,
+            &Known::load(&dirs.expected(), UROCE)?,
+        ));
+        return Ok(tally);
     }
-    let known = Known::load(&dirs.expected())?;
+    if !run.built_in {
+        return Ok(own.tally());
+    }
+    Ok(known_apart(own, &Known::load(&dirs.expected(), RUST)?))
+}
+
+/// The result of a comparison, of whose differences those of a list are known.
+fn known_apart(mut both: Comparison, known: &Known) -> Tally {
     let stale = known.stale(&both.titles);
     let mut reasons = Vec::new();
     let text = &both.text;
@@ -143,7 +189,7 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run) -> Result<Tally> {
     for reason in &reasons {
         tally.skip(reason);
     }
-    Ok(tally)
+    tally
 }
 
 #[derive(Debug, PartialEq)]

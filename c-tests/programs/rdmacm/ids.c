@@ -50,8 +50,8 @@ static void addresses(void)
 	target = at("10.9.0.77", 7471);
 	RC(rdma_resolve_addr(id, SA(here), SA(target), 300));
 	pass(channel, "client");
-	RC(rdma_resolve_addr(id, SA(here), SA(target), 100));
-	pass(channel, "client");
+	if (!RC(rdma_resolve_addr(id, SA(here), SA(target), 100)))
+		pass(channel, "client");
 	MUST(rdma_destroy_id(id));
 
 	/* No route leads there. */

@@ -1,28 +1,33 @@
-//! The lines in which C tests over the library's own provider are known to differ.
+//! The lines in which C tests over the library's own providers are known to differ.
 #![forbid(unsafe_code)]
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 
-/// The list, among the expected ones.
-const FILE: &str = "c-tests.rust.diff";
+/// Lists among the expected ones: over the provider for rxe, and over uroce.
+pub const RUST: &str = "c-tests.rust.diff";
+pub const UROCE: &str = "c-tests.uroce.diff";
 
 /// By program: the differences, with their reasons.
 #[derive(Debug)]
-pub struct Known(BTreeMap<String, Vec<String>>);
+pub struct Known {
+    file: &'static str,
+    programs: BTreeMap<String, Vec<String>>,
+}
 
 impl Known {
-    /// Reads the list.
-    pub fn load(expected: &Path) -> Result<Self> {
-        let path = expected.join(FILE);
+    /// Reads a list.
+    pub fn load(expected: &Path, file: &'static str) -> Result<Self> {
+        let path = expected.join(file);
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        Self::parse(&text).with_context(|| path.display().to_string())
+        let programs = Self::parse(&text).with_context(|| path.display().to_string())?;
+        Ok(Self { file, programs })
     }
 
     /// `== PROGRAM`, then its lines in the form of a difference: `-` the reference's, `+` its own.
     /// Lines that begin with `#` are comments; each program has one with the reason.
-    fn parse(text: &str) -> Result<Self> {
+    fn parse(text: &str) -> Result<BTreeMap<String, Vec<String>>> {
         let mut programs = BTreeMap::new();
         let mut blocks = text.split("\n== ");
         blocks.next();
@@ -43,7 +48,7 @@ impl Known {
                 bail!("{name} is there twice");
             }
         }
-        Ok(Self(programs))
+        Ok(programs)
     }
 
     /// The comment in the list about a difference, line by line. `title` is that of the comparison,
@@ -53,9 +58,9 @@ impl Known {
         if place.contains(": ") {
             return None;
         }
-        let known = self.0.get(program)?;
+        let known = self.programs.get(program)?;
         let same = changed(title, text).eq(known.iter().map(String::as_str));
-        same.then(|| format!("{program} differs in the lines of expected/{FILE}"))
+        same.then(|| format!("{program} differs in the lines of expected/{}", self.file))
     }
 
     /// Programs of the list that none of the comparisons' titles names: they do not differ any
@@ -65,10 +70,15 @@ impl Known {
             .iter()
             .filter_map(|title| Some(named(title)?.0))
             .collect();
-        let known = self.0.keys();
+        let known = self.programs.keys();
         let gone = known.filter(|program| !differ.contains(&program.as_str()));
-        gone.map(|program| format!("{program} does not differ, but is in expected/{FILE}"))
-            .collect()
+        gone.map(|program| {
+            format!(
+                "{program} does not differ, but is in expected/{}",
+                self.file
+            )
+        })
+        .collect()
     }
 }
 
@@ -97,9 +107,17 @@ mod tests {
                         stock-gcc rxe/qp on /x:\n--- reference\n+++ found\n@@ -1 +1 @@\n \
                         same\n--- a\n+b\n\n7 outputs agree, 2 differ\n";
 
+    fn of(text: &str) -> Result<Known> {
+        let programs = Known::parse(text)?;
+        Ok(Known {
+            file: RUST,
+            programs,
+        })
+    }
+
     #[test]
     fn a_difference_is_known_with_all_its_lines_and_no_other() -> Result<()> {
-        let known = |lines: &str| Known::parse(&format!("# all\n\n== rxe/qp\n# why\n{lines}"));
+        let known = |lines: &str| of(&format!("# all\n\n== rxe/qp\n# why\n{lines}"));
         assert!(known("--- a\n+b\n")?.reason(TITLE, TEXT).is_some());
         for other in ["", "--- a\n", "+b\n--- a\n", "--- a\n+b\n+c\n"] {
             assert_eq!(known(other)?.reason(TITLE, TEXT), None, "{other}");
@@ -109,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_program_that_ends_badly_is_never_known() -> Result<()> {
-        let known = Known::parse("\n== rxe/qp\n# why\n")?;
+        let known = of("\n== rxe/qp\n# why\n")?;
         for title in ["signal 11", "exit 1", "hung"].map(|how| format!("{TITLE}: {how}")) {
             assert_eq!(known.reason(&title, &format!("{title}\n")), None);
         }
@@ -120,7 +138,7 @@ mod tests {
 
     #[test]
     fn known_differences_that_are_gone_leave_the_list() -> Result<()> {
-        let known = Known::parse("\n== rxe/qp\n# why\n-a\n\n== rxe/cq\n# why\n-a\n")?;
+        let known = of("\n== rxe/qp\n# why\n-a\n\n== rxe/cq\n# why\n-a\n")?;
         let both = [
             TITLE.to_owned(),
             "stock-gcc rxe/cq on /x: exit 1".to_owned(),
@@ -144,9 +162,11 @@ mod tests {
     }
 
     #[test]
-    fn the_list_can_be_read() -> Result<()> {
+    fn the_lists_can_be_read() -> Result<()> {
         let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("expected");
-        assert!(!Known::load(&expected)?.0.is_empty());
+        for file in [RUST, UROCE] {
+            assert!(!Known::load(&expected, file)?.programs.is_empty());
+        }
         Ok(())
     }
 }
