@@ -318,6 +318,20 @@ def datagrams():
         assert client.recv(100) == b"back"
 
 
+def nowhere():
+    """An address that no interface has."""
+    for family, address in ((socket.AF_INET, "198.51.100.7"), (socket.AF_INET6, "2001:db8::7")):
+        with socket.socket(family) as made:
+            try:
+                made.bind((address, PORT))
+                raise AssertionError("no interface has the address")
+            except OSError as error:
+                assert error.errno == errno.EADDRNOTAVAIL, error
+            made.bind(("127.0.0.1" if family == socket.AF_INET else "::1", PORT))
+            made.listen()
+            assert made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+
+
 TENTH = struct.pack("qq", 0, 100000)
 
 
@@ -446,6 +460,7 @@ def sets():
 
 CHECKS = [
     kinds,
+    nowhere,
     sets,
     both_families,
     timeouts,

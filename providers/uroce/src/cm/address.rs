@@ -6,8 +6,8 @@ use crate::device::{Port, ports};
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// `struct sockaddr_storage`.
@@ -151,12 +151,28 @@ pub fn all() -> Result<Vec<Arc<Port>>> {
 
 /// Whether no interface of this host has an address, with a device or without.
 fn is_nowhere(address: IpAddr, scope: u32) -> bool {
-    let socket = match address {
+    let address = match address {
         IpAddr::V4(v4) => SocketAddr::new(v4.into(), 0),
         IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope).into(),
     };
-    let bound = UdpSocket::bind(socket);
-    bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
+    let bound = datagrams(&address).and_then(|socket| Ok(rustix::net::bind(&socket, &address)?));
+    bound == Err(Errno(libc::EADDRNOTAVAIL))
+}
+
+/// A UDP socket of the family of an address. It is the kernel's: librspreload replaces the C
+/// library's functions, by which the standard library opens sockets.
+fn datagrams(address: &SocketAddr) -> Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(
+        family,
+        SocketType::DGRAM,
+        flags,
+        None,
+    )?)
 }
 
 /// The port of an address that an id is bound to.
@@ -197,16 +213,7 @@ pub fn first(is_v4: bool) -> Result<(Arc<Port>, IpAddr)> {
 /// ENETUNREACH and others of connect(2).
 pub fn source_for(destination: SocketAddr) -> Result<IpAddr> {
     const DISCARD: u16 = 9;
-    let family = match destination {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let socket = rustix::net::socket_with(
-        family,
-        SocketType::DGRAM,
-        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        None,
-    )?;
+    let socket = datagrams(&destination)?;
     let mut to = destination;
     to.set_port(DISCARD);
     // Nothing is sent.
