@@ -181,10 +181,20 @@ static void end_change(int epoll)
 	real.close(change);
 }
 
+static bool is_changing(int epoll)
+{
+	return epoll >= 0 && epoll < MOST &&
+	       __atomic_load_n(&waits[epoll].change, __ATOMIC_RELAXED);
+}
+
 void preload_forget_members(int fd)
 {
 	struct entry **each = &entries;
 
+	/* close(2) is called by signal handlers, too, which may have interrupted a thread that has
+	 * the lock. Few programs have entries. */
+	if (!__atomic_load_n(&entries, __ATOMIC_RELAXED) && !is_changing(fd))
+		return;
 	lock_sets();
 	while (*each) {
 		if ((*each)->fd == fd || (*each)->epoll == fd)
