@@ -28,6 +28,14 @@
 //!   near path that seems to become far is measured in the same way, with [`MIN`] packets in
 //!   flight: its delay may be that of a receiver that is slower than its sender.
 //!
+//! *Late ends.* A process that waits for the processor takes in all that has arrived meanwhile at
+//! one time, after milliseconds. The rules above take that for a queue, or for a near path. But in
+//! a queue something is left when an acknowledgement arrives. If all that was in flight has arrived
+//! before something that was held back could leave, and that took [`NEAR`] or longer, the path was
+//! empty meanwhile. Each time, the window becomes larger by a quarter, on paths of any length, by
+//! packets that are counted apart: the rules above apply to the sum, and do not take these away.
+//! Losses do, and every 2 seconds without such a time take away half.
+//!
 //! A model that grows until packets are lost (CUBIC) does not fit. On a network that loses packets
 //! for other reasons than congestion it uses a small part of the path.
 //!
@@ -49,7 +57,7 @@
 
 use crate::psn::Psn;
 use crate::responder::MOST_PACKETS;
-use crate::timer::Time;
+use crate::timer::{Moment, Time};
 
 const MIN: u32 = 4;
 const START: u32 = 128;
@@ -115,6 +123,12 @@ pub(super) struct Window {
     draining: u8,
     /// It has held something back in this round.
     limited: bool,
+    /// Packets more than that, because an end is late.
+    ahead: u32,
+    /// `ahead` has become larger in this period.
+    was_late: bool,
+    /// Since when it holds something back, while nothing leaves.
+    held: Moment,
     /// The round ends when this is acknowledged.
     round: Psn,
     /// The fastest packet of the round; `u32::MAX` for none.
@@ -142,6 +156,9 @@ impl Window {
             overflowed: u32::MAX,
             draining: 0,
             limited: false,
+            ahead: 0,
+            was_late: false,
+            held: Moment::NONE,
             round: una,
             fastest: u32::MAX,
             periods: [u32::MAX; 2],
@@ -165,12 +182,22 @@ impl Window {
 
     pub(super) fn size(&self) -> u32 {
         match (self.is_far(), self.draining) {
-            (true, 0) => self.size,
-            (true, 1) => (self.size / 2).max(MIN),
-            (true, _) => (self.size / 4).max(MIN),
-            (false, 0) => self.size.min(self.most_near),
+            (true, 0) => self.all(),
+            (true, 1) => (self.all() / 2).max(MIN),
+            (true, _) => (self.all() / 4).max(MIN),
+            (false, 0) => self.all(),
             (false, _) => MIN,
         }
+    }
+
+    /// The size, and the packets more for an end that is late.
+    fn all(&self) -> u32 {
+        let most = if self.is_far() {
+            self.most
+        } else {
+            self.most_near
+        };
+        (self.size.min(most) + self.ahead).min(self.most)
     }
 
     /// How many may be in flight before the next one of a message of so many.
@@ -188,7 +215,8 @@ impl Window {
         if self.is_far() {
             return size;
         }
-        size.saturating_mul(RESPONSES).min(OF_RESPONSES)
+        let near = size.min(self.most_near).saturating_mul(RESPONSES);
+        near.min(OF_RESPONSES).max(size)
     }
 
     /// For how many response packets one request asks, of `max_rd_atomic` that may be in flight: so
@@ -205,8 +233,32 @@ impl Window {
     }
 
     /// A packet waits because the window is full.
-    pub(super) fn limits(&mut self) {
+    pub(super) fn limits(&mut self, now: Time) {
         self.limited = true;
+        if !self.held.is_some() {
+            self.held = Moment::at(now);
+        }
+    }
+
+    /// A packet leaves.
+    pub(super) fn leaves(&mut self) {
+        self.held = Moment::NONE;
+    }
+
+    /// All that was in flight has arrived. If something has waited for that for long, an end is
+    /// late, and the path was empty meanwhile.
+    pub(super) fn on_empty(&mut self, now: Time) {
+        let Some(held) = std::mem::take(&mut self.held).get() else {
+            return;
+        };
+        let waited = now.nanos().saturating_sub(held.nanos());
+        if !self.reports || self.draining > 0 || waited < u64::from(NEAR) {
+            return;
+        }
+        let all = self.all();
+        let more = if self.has_room() { all / 4 } else { all / 64 };
+        self.ahead = (self.ahead + more + 1).min(self.most);
+        self.was_late = true;
     }
 
     /// A packet was answered so long after it left.
@@ -255,6 +307,9 @@ impl Window {
         self.periods = [u32::MAX, path];
         self.drained = self.reports && latest >= NEAR / 2;
         self.draining = if self.drained { DRAINING } else { 0 };
+        if !std::mem::take(&mut self.was_late) {
+            self.ahead /= 2;
+        }
     }
 
     /// The size for the next round.
@@ -272,21 +327,23 @@ impl Window {
         let allowed = path.saturating_add(may_wait);
         let early = (may_wait / 4).max(path / BURST);
         self.doubling &= self.fastest - path <= early;
+        let all = self.all();
         let size = if self.doubling {
             self.size.saturating_mul(2)
         } else {
             let slower = u64::from(self.fastest.max(allowed));
-            let filled = u64::from(self.size) * u64::from(allowed) / slower;
+            let filled = u64::from(all) * u64::from(allowed) / slower;
             let filled = u32::try_from(filled).unwrap_or(u32::MAX);
             // The path is not filled: packets were lost, or other connections have ended.
             let unfilled = self.fastest - path <= may_wait / 2;
             let queued = QUEUED + path / QUEUED_EVERY;
             let more = match (unfilled, self.has_room()) {
-                (true, true) => queued.max(self.size / 4),
-                (true, false) => 2 + self.size / 64,
+                (true, true) => queued.max(all / 4),
+                (true, false) => 2 + all / 64,
                 (false, _) => queued,
             };
-            self.size.midpoint(filled.saturating_add(more))
+            all.midpoint(filled.saturating_add(more))
+                .saturating_sub(self.ahead)
         };
         let least = if self.doubling { LEAST_FAR } else { MIN };
         self.size = size.clamp(least.min(self.most_near), self.most);
@@ -295,10 +352,11 @@ impl Window {
     /// Whether the size is well below the one that the path did not carry. Beyond that size the
     /// path has become wider.
     fn has_room(&mut self) -> bool {
-        if self.size > self.overflowed.saturating_add(self.overflowed / 8) {
+        let all = self.all();
+        if all > self.overflowed.saturating_add(self.overflowed / 8) {
             self.overflowed = u32::MAX;
         }
-        self.size < self.overflowed - self.overflowed / 10
+        all < self.overflowed - self.overflowed / 10
     }
 
     /// So many packets are lost, by reports of the peer.
@@ -315,13 +373,17 @@ impl Window {
     /// The path does not carry the packets in flight. The loss is known in time, or all was lost.
     pub(super) fn on_loss(&mut self, in_time: bool) {
         if in_time {
-            self.overflowed = self.size;
+            self.overflowed = self.all();
         }
-        self.shrink(if in_time {
-            self.size - self.size / 10 * 3
-        } else {
-            self.size / 2
-        });
+        let part = |size: u32| {
+            if in_time {
+                size - size / 10 * 3
+            } else {
+                size / 2
+            }
+        };
+        self.ahead = part(self.ahead);
+        self.shrink(part(self.size));
     }
 
     fn shrink(&mut self, size: u32) {
@@ -368,7 +430,7 @@ mod tests {
             let size = self.window.size();
             self.now = self.now.plus(nanos);
             self.psn = self.psn.plus(size);
-            self.window.limits();
+            self.window.limits(self.now);
             self.window.sample(nanos);
             let furthest = self.psn.plus(size);
             self.window.on_progress(size, self.now, self.psn, furthest);
@@ -495,6 +557,48 @@ mod tests {
         }
         assert!((4..=5).contains(&drained), "{drained}");
         assert!(path.window.size >= 2000);
+    }
+
+    #[test]
+    fn a_window_that_was_empty_for_long_becomes_larger() {
+        let mut path = Path::new(1024);
+        let ms = |number| Time::from_nanos(number * MILLISECOND);
+        let mut empty = |held: Option<u64>, at: u64| {
+            if let Some(held) = held {
+                path.window.limits(ms(held));
+            }
+            path.window.on_empty(ms(at));
+            path.window.size()
+        };
+        assert_eq!(empty(None, 9), START, "nothing waited");
+        assert_eq!(empty(Some(9), 9), START, "it did not wait for long");
+        assert_eq!(empty(Some(10), 12), 161);
+        assert_eq!(empty(None, 14), 161, "once");
+        assert_eq!(empty(Some(14), 16), 202);
+        path.window.on_loss(true);
+        assert_eq!(path.window.size(), 145);
+        assert!((0..100).all(|_| {
+            let before = path.window.size();
+            path.window.limits(ms(20));
+            path.window.on_empty(ms(30));
+            path.window.size() > before || before == path.window.most
+        }));
+    }
+
+    #[test]
+    fn a_window_whose_ends_are_late_no_more_becomes_smaller() {
+        let mut path = Path::new(1024);
+        path.round(20_000);
+        for _ in 0..8 {
+            path.window.limits(path.now);
+            path.now = path.now.plus(MILLISECOND);
+            path.window.on_empty(path.now);
+        }
+        assert!(path.window.size() > 6 * START, "{:?}", path.window);
+        while path.now < Time::from_nanos(20 * MEMORY) {
+            path.round(40_000);
+        }
+        assert_eq!(path.window.size(), START);
     }
 
     #[test]

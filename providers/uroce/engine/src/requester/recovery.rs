@@ -92,8 +92,9 @@ impl Requester {
 
     /// A packet waits for room in the window.
     pub(super) fn window_limits(&mut self) {
+        let now = self.latest;
         if let Some(path) = &mut self.path {
-            path.window.limits();
+            path.window.limits(now);
         }
     }
 
@@ -104,9 +105,15 @@ impl Requester {
         if self.recovering.before(una) {
             self.recovering = una;
         }
+        // Of the packets behind the last request for one no acknowledgement comes.
+        let asked = self.flight.saturating_sub(self.since_ack_request);
+        let empty = asked == 0 && self.responses.awaited() == 0;
         if let Some(path) = &mut self.path {
             path.furthest = path.furthest.filter(|furthest| una.before(*furthest));
             path.window.on_progress(packets, now, una, furthest);
+            if empty {
+                path.window.on_empty(now);
+            }
         }
     }
 
@@ -167,6 +174,7 @@ impl Requester {
         let Some(path) = &mut self.path else {
             return;
         };
+        path.window.leaves();
         let before = |furthest| first.before(furthest);
         let again = repeated || path.furthest.is_some_and(before);
         match asks {

@@ -70,6 +70,36 @@ struct State {
     free: [Time; 2],
     lost: u64,
     wake_ups: Option<WakeUps>,
+    runs: Option<Runs>,
+}
+
+/// Packets that leave together, and are lost together: a kernel takes a run of packets as one.
+#[derive(Debug)]
+struct Runs {
+    /// One of so many is lost.
+    one_of: u64,
+    random: Random,
+    /// The run of each direction: when it left, how many packets it has, and whether it is lost.
+    last: [(Time, u32, bool); 2],
+}
+
+/// Packets of a run at most.
+const RUN: u32 = 62;
+
+impl Runs {
+    /// Whether a packet that leaves now is lost.
+    fn loses(&mut self, now: Time, to: usize) -> bool {
+        let Some((left, packets, lost)) = self.last.get_mut(to) else {
+            return false;
+        };
+        if *left != now || *packets >= RUN {
+            *left = now;
+            *packets = 0;
+            *lost = self.random.below(self.one_of) == 0;
+        }
+        *packets += 1;
+        *lost
+    }
 }
 
 /// The moments at which receivers look for packets.
@@ -104,6 +134,7 @@ impl Bottleneck {
             free: [Time::default(); 2],
             lost: 0,
             wake_ups: None,
+            runs: None,
         })))
     }
 
@@ -119,6 +150,18 @@ impl Bottleneck {
         self
     }
 
+    /// The same, which loses one of so many runs of packets, each as a whole. Packets that leave at
+    /// one time make up runs.
+    #[must_use]
+    pub fn with_lost_runs(self, one_of: u64, seed: u64) -> Self {
+        self.0.borrow_mut().runs = Some(Runs {
+            one_of,
+            random: Random::new(seed),
+            last: [(Time::default(), RUN, false); 2],
+        });
+        self
+    }
+
     /// Packets that the queue had no room for.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -128,6 +171,9 @@ impl Bottleneck {
     /// How long a packet takes that leaves now; `None` if it is lost.
     fn carry(&self, now: Time, to: usize, bytes: usize) -> Option<u64> {
         let state = &mut *self.0.borrow_mut();
+        if state.runs.as_mut().is_some_and(|runs| runs.loses(now, to)) {
+            return None;
+        }
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let time = |bytes: u64| bytes.saturating_mul(1_000_000_000) / state.rate.max(1);
         let free = state.free.get_mut(to)?;

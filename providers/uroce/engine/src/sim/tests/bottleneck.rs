@@ -268,3 +268,42 @@ fn two_connections_share_the_path() {
         );
     }
 }
+
+/// Both ends take in packets after up to 30 ms, on a path that is short beside that.
+#[test]
+fn ends_that_are_late_use_the_path() {
+    for stream in [Stream::Write, Stream::Read] {
+        for delay in [25_000, 5 * MILLISECOND] {
+            for seed in 0..2 {
+                let bottleneck =
+                    Bottleneck::new(RATE, RATE / 2, delay).with_wake_ups(30 * MILLISECOND, seed);
+                let mut flows = [Flow::new(stream, &bottleneck, Faults::default(), seed)];
+                let used = use_of_the_path(&mut flows, 3);
+                assert!(used >= 700, "{stream:?} {delay} ns, seed {seed}: {used}");
+            }
+        }
+    }
+}
+
+/// Ends are late by up to 5 ms, and packets are lost in the runs that they leave in.
+#[test]
+fn more_loss_is_not_faster() {
+    let used = |one_of: Option<u64>| -> u64 {
+        let seeds = 0..3;
+        let flows = seeds.map(|seed| {
+            let mut bottleneck =
+                Bottleneck::new(RATE, RATE / 2, 25_000).with_wake_ups(5 * MILLISECOND, seed);
+            if let Some(one_of) = one_of {
+                bottleneck = bottleneck.with_lost_runs(one_of, seed);
+            }
+            let faults = Faults::default();
+            let mut flows = [Flow::new(Stream::Write, &bottleneck, faults, seed)];
+            use_of_the_path(&mut flows, 3)
+        });
+        flows.sum()
+    };
+    let [none, few, many] = [None, Some(1000), Some(100)].map(used);
+    let case = format!("{none}, {few}, {many}");
+    assert!(none >= many && few >= many, "{case}");
+    assert!(many >= 2400, "{case}");
+}
