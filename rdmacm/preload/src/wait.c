@@ -419,6 +419,7 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
 	bool reads = operation != EPOLL_CTL_DEL && event && event->events & EPOLLIN;
 
+	preload_begin();
 	/* The peer of an accepted socket sends no data before the socket has become an rsocket, so
 	 * this waits for the peer's first transfer or its end. */
 	if (reads && find(fd).kind == FORK_ACCEPTED)
