@@ -28,7 +28,7 @@ pub use channel::Channel;
 pub use event::{Conn, EventBlock, Param, event_name};
 pub use id::IdBlock;
 pub use poll::poll_now;
-pub use sockaddr::{Address, gid_of};
+pub use sockaddr::{Address, canonical, gid_of, in_ipv6};
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use kit::abi::*;

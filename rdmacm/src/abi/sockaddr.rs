@@ -105,24 +105,14 @@ impl Address {
     /// The address of a host of IPv4 that is written as one of IPv6 (`::ffff:a.b.c.d`); none for
     /// all others.
     pub fn unmapped(&self) -> Option<Self> {
-        match self.ip()? {
-            SocketAddr::V6(address) => {
-                let ip = address.ip().to_ipv4_mapped()?;
-                Some(Self::from_ip(&SocketAddrV4::new(ip, address.port()).into()))
-            }
-            SocketAddr::V4(_) => None,
-        }
+        let ip = self.ip()?;
+        let canonical = canonical(ip);
+        (canonical != ip).then(|| Self::from_ip(&canonical))
     }
 
     /// The reverse of it: as sockets of IPv6 report hosts of IPv4.
     pub fn in_ipv6(&self) -> Self {
-        match self.ip() {
-            Some(SocketAddr::V4(address)) => {
-                let ip = address.ip().to_ipv6_mapped();
-                Self::from_ip(&SocketAddrV6::new(ip, address.port(), 0, 0).into())
-            }
-            _ => *self,
-        }
+        self.ip().map_or(*self, |ip| Self::from_ip(&in_ipv6(ip)))
     }
 
     pub fn family(&self) -> u16 {
@@ -160,6 +150,22 @@ impl Address {
             }
             _ => 0,
         }
+    }
+}
+
+/// The address of IPv4 for its form in IPv6, which sockets of IPv6 use for hosts of IPv4.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}
+
+/// The reverse of [`canonical`].
+pub fn in_ipv6(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into(),
+        SocketAddr::V6(_) => address,
     }
 }
 

@@ -10,12 +10,12 @@
 //! makes an address handle from a LID alone. RoCE has no LIDs. This library puts the data into the
 //! socket's queue.
 
-use super::datagram_qp::{DatagramQp, Path, canonical};
+use super::datagram_qp::{DatagramQp, Path};
 use super::service;
 use super::settings::{self, Sizes};
 use super::socket::{Attempt, Kind, Progress, Socket};
 use super::table;
-use crate::abi::{Address, Buffers};
+use crate::abi::{Address, Buffers, canonical, in_ipv6};
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use rsocket_protocol::{Announcement, DatagramKind, MAX_DATAGRAM, Sender};
@@ -25,7 +25,7 @@ use rustix::net::{
     getpeername, getsockname, recvfrom, sendto, socket_with,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{SocketAddr, SocketAddrV6};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -92,14 +92,6 @@ pub fn create(family: i32, nonblocking: bool) -> Result<i32> {
     let kind = Kind::Datagram(Mutex::new(state));
     table::add(&Arc::new(Socket::new(fd, family, kind, nonblocking)))?;
     Ok(fd)
-}
-
-/// The reverse of [`canonical`].
-fn in_ipv6(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0).into(),
-        SocketAddr::V6(_) => address,
-    }
 }
 
 fn ip(address: &Address) -> Result<SocketAddr> {

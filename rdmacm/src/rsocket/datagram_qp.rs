@@ -4,7 +4,7 @@
 use super::cm::CmId;
 use super::service;
 use super::settings::Sizes;
-use crate::abi::{Address, Buffers, event_type, port_space};
+use crate::abi::{Address, Buffers, canonical, event_type, port_space};
 use crate::verbs::{
     Ah, CompChannel, Context, Cq, Local, Pd, Peer, Qp, Region, gid_bytes, uncancelled,
 };
@@ -200,14 +200,6 @@ impl DatagramQp {
             self.armed = true;
         }
         Ok((self.channel.fd(), taken))
-    }
-}
-
-/// The address of IPv4 for its form in IPv6, which sockets of IPv6 use for hosts of IPv4.
-pub fn canonical(address: SocketAddr) -> SocketAddr {
-    match address.ip().to_canonical() {
-        ip if ip == address.ip() => address,
-        ip => SocketAddr::new(ip, address.port()),
     }
 }
 
