@@ -20,6 +20,18 @@ const PATHS: u8 = 3;
 const OUTPUTS: usize = 4;
 const MAD_HEADER: usize = 24;
 
+/// Of an agent: times as Linux uses them.
+pub(crate) const SETTINGS: Settings = Settings {
+    slot: 1,
+    seed: 0,
+    times: Times {
+        response: 20,
+        packet_life: 16,
+        retries: 15,
+        service: 24,
+    },
+};
+
 /// Bytes taken one after another; zeros when there are no more.
 struct Input<'a>(&'a [u8]);
 
@@ -55,16 +67,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let mut world = Self {
-            agent: Agent::new(Settings {
-                slot: 1,
-                seed: 0,
-                times: Times {
-                    response: 20,
-                    packet_life: 16,
-                    retries: 15,
-                    service: 24,
-                },
-            }),
+            agent: Agent::new(SETTINGS),
             now: 1,
             ids: Vec::new(),
             peers: vec![0, 7],

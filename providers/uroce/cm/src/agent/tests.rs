@@ -9,19 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 
 use super::*;
+use crate::fuzz::SETTINGS;
 use crate::wire::{Mra, Rtu};
 
 const SERVICE: u64 = 0x0106_1d2f;
-const SETTINGS: Settings = Settings {
-    slot: 1,
-    seed: 0,
-    times: Times {
-        response: 20,
-        packet_life: 16,
-        retries: 15,
-        service: 24,
-    },
-};
 
 /// A number of a seed, for the network.
 struct Random(u64);
