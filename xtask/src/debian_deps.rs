@@ -61,6 +61,7 @@ const PACKAGES: &[&str] = &[
     "openmpi-bin",
     "libopenmpi-dev",
     "python3-mpi4py",
+    "hpcc",
     "mpich",
     "libmpich-dev",
     "fio",

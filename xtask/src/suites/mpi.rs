@@ -24,6 +24,23 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases
 }
 
+/// The same, and a program that nobody here wrote. It would take minutes in emulation.
+pub fn cases_here(target: &Target) -> Vec<Case> {
+    let mut cases = cases(target);
+    for (transport, layers) in ucx::TRANSPORTS {
+        let line = format!(
+            "{}/hpc-challenge 2x2 {OPTIONS} --mca mpi_yield_when_idle 1",
+            target.helpers.display()
+        );
+        let case = Case::single(format!("{transport}-hpc-challenge"), &line)
+            .users(4)
+            .check(Check::Says("End of HPC Challenge tests."));
+        // A rank writes to itself, too.
+        cases.push(ucx::environment(case, target, &format!("{layers},self")));
+    }
+    cases
+}
+
 /// An exchange between two ranks.
 pub fn case(target: &Target, name: &str, options: &str, exchange: &str) -> Case {
     let line = format!(

@@ -224,7 +224,7 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "mpi",
-        kind: Kind::Cases(mpi::cases),
+        kind: Kind::Cases(mpi::cases_here),
         with_faults: false,
         by_udp: false,
         around: Around::Sysfs,

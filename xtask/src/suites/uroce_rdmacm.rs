@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::{
-    Case, Check, Ready, Target, applications, perftest, rdmacm, ucx, uroce_ways::IN_SYSFS,
+    Case, Check, Ready, Target, applications, mpi, perftest, rdmacm, ucx, uroce_ways::IN_SYSFS,
 };
 
 /// The name of the suite.
@@ -133,6 +133,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     for hosts in ["one", "two"] {
         cases.extend(ENDPOINTS.iter().map(|row| libfabric(target, hosts, row)));
     }
+    cases.extend(mpi::EXCHANGES.iter().map(|exchange| mpi(target, exchange)));
     cases.push(without_listener());
     cases
 }
@@ -179,6 +180,15 @@ fn libfabric(target: &Target, hosts: &str, (name, options): &(&str, &str)) -> Ca
     let case = Case::single(format!("libfabric-{name}-{hosts}"), &line).users(2);
     // All that was sent was answered, and had the right bytes.
     case.check(Check::Says("=20"))
+}
+
+/// OpenMPI by the same endpoints.
+fn mpi(target: &Target, exchange: &str) -> Case {
+    let helpers = target.helpers.display();
+    let line = format!("{helpers}/mpi-by-fabric {exchange} --allow-run-as-root");
+    Case::single(format!("libfabric-mpi-{exchange}"), &line)
+        .users(2)
+        .check(Check::Says("2 ranks agree"))
 }
 
 /// Refused at once, and not after a minute.
