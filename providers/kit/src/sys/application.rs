@@ -5,6 +5,7 @@ pub use super::out_of_range::OutOfRange;
 
 use super::no_fault_copy::NoFaultCopy;
 use super::put::{LAST, put};
+use super::shared::Shared;
 use super::{kernel_copy, madvise};
 use crate::errno::{Errno, Result};
 use core::ffi::{c_int, c_void};
@@ -94,6 +95,32 @@ impl ApplicationMemory {
         let to = self.at(offset, from.len())?;
         // SAFETY: as in `read`.
         unsafe { put(to, from.as_ptr(), from.len()) };
+        Ok(())
+    }
+
+    /// Writes as many bytes as the range has, from `at` of shared memory on. The process that it is
+    /// shared with may change them meanwhile.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    pub fn write_from(&self, shared: &Shared, at: usize) -> core::result::Result<(), OutOfRange> {
+        let from = shared.place(at, self.length)?;
+        let to = self.at(0, self.length)?;
+        // SAFETY: `from` is inside the mapping, and `to` inside the range, which `new` was promised.
+        // The C function is called, rather than a copy of Rust's, since others may write meanwhile.
+        unsafe { libc::memcpy(to.cast(), from, self.length) };
+        Ok(())
+    }
+
+    /// Reads all bytes of the range into shared memory, from `at` on.
+    ///
+    /// # Errors
+    /// [`OutOfRange`].
+    pub fn read_into(&self, shared: &Shared, at: usize) -> core::result::Result<(), OutOfRange> {
+        let to = shared.place(at, self.length)?;
+        let from = self.at(0, self.length)?;
+        // SAFETY: as in `write_from`, the other way round.
+        unsafe { libc::memcpy(to, from.cast::<c_void>(), self.length) };
         Ok(())
     }
 
@@ -381,6 +408,20 @@ mod tests {
             assert_eq!(all, vec![round; at.length()]);
             seen.store(u64::from(round), Ordering::Release);
         }
+    }
+
+    #[test]
+    fn bytes_are_copied_to_and_from_shared_memory_inside_both() {
+        let (shared, _fd) = Shared::create(c"test", 4096).expect("memory");
+        let mut bytes = *b"abcdef";
+        let memory = of(&mut bytes);
+        assert_eq!(memory.read_into(&shared, 4090), Ok(()));
+        assert_eq!(memory.read_into(&shared, 4091), Err(OutOfRange));
+        assert_eq!(memory.read_into(&shared, usize::MAX), Err(OutOfRange));
+        let part = memory.part(1, 2).expect("inside");
+        assert_eq!(part.write_from(&shared, 4094), Ok(()));
+        assert_eq!(part.write_from(&shared, 4095), Err(OutOfRange));
+        assert_eq!(&bytes, b"aefdef");
     }
 
     #[test]

@@ -109,7 +109,11 @@ impl Shared {
         unsafe { core::slice::from_raw_parts(self.at.as_ptr().cast(), count) }
     }
 
-    fn place(&self, offset: usize, length: usize) -> core::result::Result<*mut c_void, OutOfRange> {
+    pub(super) fn place(
+        &self,
+        offset: usize,
+        length: usize,
+    ) -> core::result::Result<*mut c_void, OutOfRange> {
         let end = offset.checked_add(length).ok_or(OutOfRange)?;
         if end > self.length {
             return Err(OutOfRange);

@@ -62,15 +62,28 @@ impl MrCache {
     /// else nothing is written.
     #[inline]
     pub fn receive(&self, sges: &[Sge], data: &[u8]) -> Option<()> {
+        let length = u32::try_from(data.len()).ok()?;
+        let (memory, at) = self.region(sges, length)?;
+        memory.write(at, data).ok()
+    }
+
+    /// The place for a message of so many bytes in the piece of its receive request, if its region
+    /// is cached. It stays registered as long as the queue pair is locked.
+    #[inline]
+    pub fn place(&self, sges: &[Sge], length: u32) -> Option<ApplicationMemory> {
+        let (memory, at) = self.region(sges, length)?;
+        memory.part(at, usize::try_from(length).ok()?).ok()
+    }
+
+    #[inline]
+    fn region(&self, sges: &[Sge], length: u32) -> Option<(&ApplicationMemory, usize)> {
         let known = self.known.as_ref()?;
         let [sge] = sges else {
             return None;
         };
-        let length = u32::try_from(data.len()).ok()?;
         let fits = known.key == sge.lkey && length <= sge.length && known.takes(sge);
         let at = usize::try_from(sge.address.checked_sub(known.base)?).ok()?;
-        let memory = fits.then_some(&known.memory)?;
-        memory.write(at, data).ok()
+        fits.then_some((&known.memory, at))
     }
 }
 

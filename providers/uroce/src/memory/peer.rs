@@ -6,6 +6,7 @@ use super::scatter::Scattering;
 use super::space::{AccessMode, Accessor, Change};
 use super::{PdId, Peer};
 use kit::abi::*;
+use kit::sys::application::ApplicationMemory;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
 use uroce_engine::wire::feth;
 use uroce_engine::work::Sge;
@@ -78,6 +79,29 @@ impl Using<'_> {
         self.keys.with(sge.lkey, |entry| {
             let at = entry.local(pd, sge.address, length, 0)?;
             entry.space.read(at, out, self.accessor())
+        })
+    }
+
+    /// Calls a function with the bytes of a piece to be read, if they are accessed directly: they
+    /// stay registered until it returns. `None` if they are not, and for no bytes.
+    ///
+    /// # Errors
+    /// [`Fault`] if the piece may not be read.
+    #[inline]
+    pub fn lend<T>(
+        &self,
+        pd: PdId,
+        sge: Sge,
+        call: impl FnOnce(ApplicationMemory) -> T,
+    ) -> Done<Option<T>> {
+        let length = u64::from(sge.length);
+        if length == 0 {
+            return Ok(None);
+        }
+        self.keys.with(sge.lkey, |entry| {
+            let at = entry.local(pd, sge.address, length, 0)?;
+            let length = usize::try_from(length).map_err(|_| Fault)?;
+            Ok(entry.space.direct(at, length, self.mode).map(call))
         })
     }
 

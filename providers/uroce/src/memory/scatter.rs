@@ -6,6 +6,7 @@ use super::keys::Keys;
 use super::space::AccessMode;
 use kit::abi::IBV_ACCESS_LOCAL_WRITE;
 use kit::sync::RwLockReadGuard;
+use kit::sys::application::ApplicationMemory;
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::Gather;
 use uroce_engine::work::Sge;
@@ -68,6 +69,24 @@ impl<'k> Scattering<'k> {
             return Ok(());
         }
         self.put(one.lkey, one.address, data)
+    }
+
+    /// The place in the only piece of a receive request for a message of so many bytes, if it is
+    /// accessed directly. It stays registered until the next call, or until this is dropped.
+    #[must_use]
+    #[inline]
+    pub fn place(&mut self, sges: &[Sge], length: u32) -> Option<ApplicationMemory> {
+        let [one] = sges else {
+            return None;
+        };
+        if length > one.length || self.mode != AccessMode::Direct {
+            return None;
+        }
+        let (pd, mode) = (self.pd, self.mode);
+        let entry = self.entry(one.lkey).ok()?;
+        let at = entry.local(pd, one.address, u64::from(length), IBV_ACCESS_LOCAL_WRITE);
+        let size = usize::try_from(length).ok()?;
+        entry.space.direct(at.ok()?, size, mode)
     }
 
     #[inline(never)]

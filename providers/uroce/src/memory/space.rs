@@ -58,6 +58,20 @@ impl Space {
         })
     }
 
+    /// The part from `offset` on, if its bytes are accessed directly.
+    #[inline]
+    pub(super) fn direct(
+        &self,
+        offset: usize,
+        length: usize,
+        mode: AccessMode,
+    ) -> Option<ApplicationMemory> {
+        match self {
+            Self::Pinned(memory) if mode == AccessMode::Direct => memory.part(offset, length).ok(),
+            _ => None,
+        }
+    }
+
     /// Reads from `offset` on.
     #[inline]
     pub(super) fn read(

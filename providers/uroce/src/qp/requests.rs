@@ -42,23 +42,6 @@ fn flush(remote: Remote, given: Option<Flush>) -> Result<Request> {
     })
 }
 
-/// Copies inline data to a place of its length; `None` if it has another.
-#[inline]
-pub fn copy(inline: &Inline<'_>, to: &mut [u8]) -> Option<()> {
-    let rest = match inline {
-        Inline::Bytes(bytes) => fill(to, bytes)?,
-        Inline::Pieces(pieces) => pieces.iter().try_fold(to, fill)?,
-    };
-    rest.is_empty().then_some(())
-}
-
-/// Copies a piece; returns the rest of the place.
-fn fill<'t>(to: &'t mut [u8], piece: &[u8]) -> Option<&'t mut [u8]> {
-    let (now, later) = to.split_at_mut_checked(piece.len())?;
-    now.copy_from_slice(piece);
-    Some(later)
-}
-
 /// The engine's data as those of a view; `sges` is room for its pieces.
 pub fn given<'a>(data: &'a Data, sges: &'a mut [ibv_sge]) -> Option<Given<'a>> {
     let pieces = match data {

@@ -16,7 +16,8 @@
 //!
 //! - *A record.* Its bytes, and the words behind its first, are plain copies and relaxed stores
 //!   before the release store of its first word ([`Producer::publish`]). The consumer reads them
-//!   after it has acquired that word.
+//!   after it has acquired that word. So are the zeros of one that was given up
+//!   ([`Producer::abandon`]): a consumer looks at a line after it has acquired the record before it.
 //! - *Its room.* The consumer's reads of a record, its relaxed zeros ([`Consumer::advance`]) and
 //!   refusals ([`Consumer::refuse`]) come before the release store of its position
 //!   ([`Consumer::report`]). The producer writes there after it has acquired the position, so no
@@ -31,6 +32,7 @@
 //!   everywhere.
 
 use super::link::{HEAD, RING};
+use kit::sys::application::ApplicationMemory;
 use kit::sys::shared::Shared;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, compiler_fence};
@@ -221,8 +223,31 @@ impl Producer {
     /// [`Broken`] beyond the ring.
     #[inline]
     pub fn copy(&self, memory: &Shared, offset: usize, bytes: &[u8]) -> Result<(), Broken> {
-        let at = self.place.at(self.tail) + offset;
+        let at = self.reserved(offset);
         memory.write(at, bytes).map_err(|_| Broken)
+    }
+
+    /// The place of a byte of the record that was reserved.
+    #[inline]
+    pub fn reserved(&self, offset: usize) -> usize {
+        self.place.at(self.tail) + offset
+    }
+
+    /// Gives up a record of so many bytes that was reserved, and perhaps written in part. Another
+    /// one may take its place, and end at any of its lines: their first words are zero again before
+    /// that one is published.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
+    #[cold]
+    pub fn abandon(&self, memory: &Shared, length: usize) -> Result<(), Broken> {
+        let (mut at, end) = (self.tail, self.tail + lines(length));
+        while at < end {
+            let [first, ..] = self.place.line(memory, at)?;
+            first.store(0, Relaxed);
+            at += 64;
+        }
+        Ok(())
     }
 
     /// Shows the record that was reserved to the consumer, with these as its first words behind the
@@ -468,6 +493,26 @@ impl Consumer {
         }
         let at = self.place.at(record.position) + offset;
         memory.read(at, to).map_err(|_| Broken)
+    }
+
+    /// The same into memory of the application: as many bytes as that has.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the record.
+    #[inline]
+    pub fn read_into(
+        &self,
+        memory: &Shared,
+        record: &Record,
+        offset: usize,
+        to: &ApplicationMemory,
+    ) -> Result<(), Broken> {
+        let end = offset.checked_add(to.length());
+        if end.is_none_or(|end| end > record.length()) {
+            return Err(Broken);
+        }
+        let at = self.place.at(record.position) + offset;
+        to.write_from(memory, at).map_err(|_| Broken)
     }
 
     /// Refuses the record, before it is given back.

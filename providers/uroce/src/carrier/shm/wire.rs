@@ -3,6 +3,7 @@
 use super::link::Link;
 use super::ring::{Broken, LONGEST, PREFIX, Producer, SHORT, UNASKED};
 pub use crate::few::{FEW, Few};
+use kit::sys::application::ApplicationMemory;
 use kit::sys::shared::Shared;
 use std::collections::VecDeque;
 use uroce_engine::host::Fault;
@@ -22,14 +23,75 @@ pub const COMPLETED: u8 = UNASKED;
 
 /// Bytes in front of a message's data: the prefix, queue pairs, epoch and immediate data.
 pub const MESSAGE_HEAD: usize = PREFIX + 16;
-/// The most bytes of a message: longer ones are cheaper as packets.
-pub const MESSAGE_MAX: usize = 8192;
+/// The most bytes of a message: several must fit into the ring. UCX's longest eager messages are
+/// somewhat longer than 8 KiB.
+pub const MESSAGE_MAX: usize = 16384;
 const _: () = assert!(MESSAGE_HEAD + MESSAGE_MAX <= LONGEST);
 // So much data is in the first line of a message, behind two words.
 const _: () = assert!(FEW == (SHORT - 2) * size_of::<u64>());
 
+/// Bytes that are copied at once by way of another place.
+const AT_ONCE: usize = 4096;
+
 /// Writes the data of a message.
-pub type Fill<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<(), Fault>;
+pub type Fill<'a> = &'a mut dyn FnMut(&mut Room<'_>) -> Result<(), Fault>;
+
+/// The place of a message's data, which is written from its beginning on.
+pub struct Room<'a> {
+    memory: &'a Shared,
+    at: usize,
+    left: usize,
+    scratch: &'a mut [u8],
+}
+
+impl Room<'_> {
+    /// Where the next bytes go, which are so many.
+    fn take(&mut self, length: usize) -> Result<usize, Fault> {
+        let at = self.at;
+        self.left = self.left.checked_sub(length).ok_or(Fault)?;
+        self.at += length;
+        Ok(at)
+    }
+
+    /// Writes the next bytes.
+    ///
+    /// # Errors
+    /// [`Fault`] if the message has fewer; as below.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let at = self.take(bytes.len())?;
+        self.memory.write(at, bytes).map_err(|_| Fault)
+    }
+
+    /// The same, of bytes of the application, which are copied once.
+    ///
+    /// # Errors
+    /// As for [`Room::put`].
+    pub fn put_from(&mut self, memory: &ApplicationMemory) -> Result<(), Fault> {
+        let at = self.take(memory.length())?;
+        memory.read_into(self.memory, at).map_err(|_| Fault)
+    }
+
+    /// The same, of bytes that `read` writes, in parts: it gets the offset of each.
+    ///
+    /// # Errors
+    /// As for [`Room::put`]; those of `read`.
+    pub fn put_by(
+        &mut self,
+        length: usize,
+        mut read: impl FnMut(usize, &mut [u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let begin = self.take(length)?;
+        let mut done = 0;
+        while done < length {
+            let count = (length - done).min(AT_ONCE);
+            let part = self.scratch.get_mut(..count).ok_or(Fault)?;
+            read(done, part)?;
+            self.memory.write(begin + done, part).map_err(|_| Fault)?;
+            done += count;
+        }
+        Ok(())
+    }
+}
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +283,7 @@ impl Out {
             outcomes: Vec::new(),
             backlog: VecDeque::new(),
             waiting: Vec::new(),
-            scratch: vec![0; MESSAGE_MAX].into_boxed_slice(),
+            scratch: vec![0; AT_ONCE].into_boxed_slice(),
             lost: false,
             stalled: None,
             waits: Waits::default(),
@@ -306,11 +368,16 @@ impl Out {
         if !self.may_take(memory, total)? {
             return Ok(Err(NotPut::NoRoom));
         }
-        let data = self.scratch.get_mut(..length);
-        let Some(data) = data.and_then(|data| fill(data).ok().map(|()| data)) else {
-            return Ok(Err(NotPut::Unreadable));
+        let mut room = Room {
+            memory,
+            at: self.producer.reserved(MESSAGE_HEAD),
+            left: length,
+            scratch: &mut self.scratch,
         };
-        self.producer.copy(memory, MESSAGE_HEAD, data)?;
+        if fill(&mut room).is_err() {
+            self.producer.abandon(memory, total)?;
+            return Ok(Err(NotPut::Unreadable));
+        }
         self.show(memory, total, header, header.words(), good)
             .map(Ok)
     }

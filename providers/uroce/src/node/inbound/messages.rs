@@ -3,6 +3,7 @@
 use crate::carrier::shm::{
     Broken, Consumer, FEW, Front, Header, MESSAGE, MESSAGE_HEAD, Peer, Record, SHORT,
 };
+use kit::sys::application::ApplicationMemory;
 use kit::sys::shared::Shared;
 use std::sync::Arc;
 
@@ -86,6 +87,22 @@ impl<'a> Messages<'a> {
             .read(self.memory, &self.record, MESSAGE_HEAD, data);
         read.ok()?;
         Some(data)
+    }
+
+    /// Whether its data is in its first line.
+    #[inline]
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.length() <= FEW
+    }
+
+    /// Writes its data into memory of the application that has as many bytes.
+    #[inline]
+    pub fn write_to(&self, to: &ApplicationMemory) -> Option<()> {
+        let (memory, record) = (self.memory, &self.record);
+        self.consumer
+            .read_into(memory, record, MESSAGE_HEAD, to)
+            .ok()
     }
 
     /// The message was received. Returns whether there is another one.

@@ -166,20 +166,32 @@ impl EagerReceiver {
         } = intake;
         let cache = (*mode == AccessMode::Direct).then_some(&self.cache);
         let scatter = |receive: &Receive| {
+            let sges = &receive.sges;
+            if !messages.is_short() {
+                // It is copied once.
+                let place = cache.and_then(|cache| cache.place(sges, length));
+                let place = place.or_else(|| match memory.holds(sges) {
+                    true => memory.place(sges, length),
+                    false => None,
+                });
+                if let Some(place) = place {
+                    return messages.write_to(&place).is_some();
+                }
+            }
             let Some(data) = messages.data() else {
                 return false;
             };
-            let received = cache.and_then(|cache| cache.receive(&receive.sges, data));
+            let received = cache.and_then(|cache| cache.receive(sges, data));
             if received.is_some() {
                 return true;
             }
-            if !memory.holds(&receive.sges)
+            if !memory.holds(sges)
                 && let Some(queue) = queue
             {
                 // A thread that changes that key may be waited for here, but not by pollers.
                 queue.give_back();
             }
-            memory.write(&receive.sges, data).is_ok()
+            memory.write(sges, data).is_ok()
         };
         let id = match (connection.receives_mut(), qp.srq()) {
             (Some(own), _) => own
@@ -261,7 +273,7 @@ mod tests {
     mod inside {
         use super::super::*;
         use crate::carrier::Sender;
-        use crate::carrier::shm::{Credit, GateSeen, Outcome};
+        use crate::carrier::shm::{Credit, GateSeen, Outcome, Room};
         use crate::namespace::there;
         use crate::node::{Caller, Endpoint, Incoming};
         use crate::qp::tests::end::{End, HANG, pair};
@@ -430,10 +442,8 @@ mod tests {
                     completed: false,
                 };
                 let peer = self.end.peer();
-                let mut fill = |to: &mut [u8]| {
-                    to.fill(7);
-                    Ok(())
-                };
+                let data = vec![7; length];
+                let mut fill = |room: &mut Room<'_>| room.put(&data);
                 let put = peer.long(&header, length, &mut fill, GateSeen::default());
                 let position = put.expect("room").position;
                 let began = Instant::now();

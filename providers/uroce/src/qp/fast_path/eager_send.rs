@@ -32,14 +32,14 @@ use super::credit::CreditWindow;
 use super::in_flight::{self, Header, InFlight};
 use crate::carrier::qpn;
 use crate::carrier::shm::{Directory, Few, GateSeen, Header as MessageHeader, Outcome};
-use crate::carrier::shm::{MESSAGE_MAX, NotPut, Put, RoomWait};
+use crate::carrier::shm::{MESSAGE_MAX, NotPut, Put, Room, RoomWait};
 use crate::clock;
 use crate::cq::{Entry, success};
 use crate::memory::{AccessMode, InvalidationListener, MrCache, piece};
 use crate::objects::Objects;
 use bytemuck::Zeroable;
 use kit::abi::*;
-use kit::provider::{Data, SendView};
+use kit::provider::{Data, Inline, SendView};
 use kit::sys::barrier;
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -396,7 +396,7 @@ impl EagerSender {
         let credit = self.credit_gate(connection, qp, length);
         let header = self.header(connection, qp, request, credit);
         let gate = credit.unwrap_or_default();
-        let mut read = |room: &mut [u8]| read(qp, data, room);
+        let mut read = |room: &mut Room<'_>| read(qp, data, room);
         let peer = connection.peer()?;
         let put = peer.put_when_room(size, wait, || {
             directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))
@@ -471,20 +471,31 @@ fn begin_watch(connection: &mut Connection, qp: &Resources) {
     }
 }
 
-fn read(qp: &Resources, data: &Data<'_>, room: &mut [u8]) -> Result<(), Fault> {
-    let pieces = match data {
-        Data::Inline(inline) => return requests::copy(inline, room).ok_or(Fault),
-        Data::Sges(pieces) => pieces.iter().map(piece),
-    };
-    let mut rest = room;
-    for piece in pieces {
-        let length = usize::try_from(piece.length).map_err(|_| Fault)?;
-        let (now, later) = rest.split_at_mut_checked(length).ok_or(Fault)?;
-        let memory = qp.keys().using(AccessMode::Direct);
-        memory.gather(qp.pd(), piece, now)?;
-        rest = later;
+fn read(qp: &Resources, data: &Data<'_>, room: &mut Room<'_>) -> Result<(), Fault> {
+    match data {
+        Data::Inline(Inline::Bytes(bytes)) => room.put(bytes),
+        Data::Inline(Inline::Pieces(pieces)) => pieces.iter().try_for_each(|part| room.put(part)),
+        Data::Sges(pieces) => pieces.iter().try_for_each(|one| read_piece(qp, one, room)),
     }
-    Ok(())
+}
+
+fn read_piece(qp: &Resources, given: &ibv_sge, room: &mut Room<'_>) -> Result<(), Fault> {
+    let (memory, pd) = (qp.keys().using(AccessMode::Direct), qp.pd());
+    let whole = piece(given);
+    let put = memory.lend(pd, whole, |bytes| room.put_from(&bytes))?;
+    if let Some(put) = put {
+        return put;
+    }
+    // Device memory, or memory on demand.
+    let length = usize::try_from(whole.length).map_err(|_| Fault)?;
+    room.put_by(length, |offset, to| {
+        let part = Sge {
+            address: whole.address + u64::try_from(offset).map_err(|_| Fault)?,
+            length: u32::try_from(to.len()).map_err(|_| Fault)?,
+            lkey: whole.lkey,
+        };
+        memory.gather(pd, part, to)
+    })
 }
 
 /// Outcomes.

@@ -1,6 +1,7 @@
 use super::super::link::{LINK, Link};
 use super::super::wire::{
-    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, Out, Outcome, PACKET, Put, SendUpdates, Wait,
+    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, Out, Outcome, PACKET, Put, Room, SendUpdates,
+    Wait,
 };
 use super::*;
 use proptest::prelude::*;
@@ -67,10 +68,7 @@ fn a_refusal_is_found_and_the_messages_behind_it_too() {
     let memory = link.memory();
     let mut position = Vec::new();
     for _ in 0..4 {
-        let mut fill = |room: &mut [u8]| {
-            room.copy_from_slice(b"abc");
-            Ok(())
-        };
+        let mut fill = |room: &mut Room<'_>| room.put(b"abc");
         let sent = out.long(&link, &header(5), 3, &mut fill, never);
         position.push(sent.expect("right").expect("room").position);
     }
@@ -136,7 +134,7 @@ fn reports_are_rare_while_the_producer_has_credits() {
     out.collect(&link, &mut updates).expect("right");
     assert!(updates.outcomes.is_empty());
     // To one that waits it is reported at once, of those before it, too.
-    let mut fill = |_: &mut [u8]| Ok(());
+    let mut fill = |_: &mut Room<'_>| Ok(());
     put_completed(&mut out, &link, true);
     let sent = out.long(&link, &header(5), 8, &mut fill, never);
     assert!(sent.is_ok_and(|put| put.is_ok_and(|put| !put.completed)));
@@ -191,10 +189,7 @@ fn a_message_is_the_same_however_its_bytes_are_given() {
     let bytes = pattern(3, FEW);
     let few: Few = bytemuck::pod_read_unaligned(&bytes);
     for length in 0..=FEW {
-        let mut fill = |room: &mut [u8]| {
-            room.copy_from_slice(&bytes[..length]);
-            Ok(())
-        };
+        let mut fill = |room: &mut Room<'_>| room.put(&bytes[..length]);
         for is_short in [false, true] {
             let sent = if is_short {
                 out.short(&link, &header(5), few, length, never)
