@@ -353,7 +353,10 @@ impl Provider for Context {
         let entries = init.entries.max(limits::MIN_CQE);
         let events = Arc::clone(&self.events);
         let cq = Cq::new(init.token, entries, channel, events, init.ignore_overrun)?;
-        let timed = init.readers.is_some();
+        let stamps = u64::from(
+            IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+        );
+        let timed = init.readers.is_some_and(|readers| readers & stamps != 0);
         let cq = if timed { cq } else { cq.untimed() };
         Ok((Arc::new(cq), entries))
     }

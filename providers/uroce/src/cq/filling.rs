@@ -1,6 +1,6 @@
 //! Successes that come together.
 
-use super::{Cq, Ring};
+use super::{Armed, Cq, Ring};
 use kit::abi::ibv_wc;
 use kit::sys::lock::Guard;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,8 @@ impl<'q> Filling<'q> {
     /// As [`Cq::push_success`].
     #[inline(always)]
     pub fn push_success(&mut self, wc: ibv_wc, solicited: bool) -> bool {
-        if self.cq.notifier.is_some() {
+        if self.cq.notifier.is_some() && !self.is_quiet() {
+            self.give_back();
             return self.cq.push_success(wc, solicited);
         }
         let at = self.cq.now();
@@ -27,6 +28,15 @@ impl<'q> Filling<'q> {
         // No event is reported, but a request for an event is used up all the same.
         ring.add(wc, at, solicited);
         true
+    }
+
+    /// Whether no event is due for the next one, and none is held back that it counts for. That
+    /// does not change before the queue is given back: an event that another thread holds back
+    /// meanwhile was due before.
+    #[inline]
+    fn is_quiet(&mut self) -> bool {
+        let holds = self.cq.notifier.as_ref().is_some_and(|one| one.holds());
+        !holds && self.ring().is_some_and(|ring| ring.armed == Armed::No)
     }
 
     /// Others may use the queue until the next one is added.

@@ -52,9 +52,15 @@ impl Moderation {
         }
     }
 
+    /// Whether an event is held back.
+    #[inline]
+    pub fn holds(&self) -> bool {
+        self.holds.load(Ordering::Acquire)
+    }
+
     /// There was a completion; `due` if it calls for an event.
     pub fn completion(self: &Arc<Self>, due: bool) {
-        if !due && !self.holds.load(Ordering::Acquire) {
+        if !due && !self.holds() {
             return;
         }
         let mut state = self.state.lock();
