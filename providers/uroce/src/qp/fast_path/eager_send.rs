@@ -405,8 +405,7 @@ impl EagerSender {
             return Some(());
         }
         self.in_flight
-            .add(request, (put.position, length))?
-            .keep(data);
+            .add_with(request, (put.position, length), data)?;
         self.watch_peer(connection, qp);
         Some(())
     }

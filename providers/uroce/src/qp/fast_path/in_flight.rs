@@ -14,7 +14,8 @@ use crate::memory::piece;
 use crate::objects::Objects;
 use crate::span::Span;
 use kit::abi::*;
-use kit::provider::{Data as Given, SendView};
+use kit::provider::{Data as Given, Inline, SendView};
+use std::collections::VecDeque;
 use uroce_engine::wire::ImmDt;
 use uroce_engine::work::{Bytes, CompletionOpcode, Data, Request, Sge, WorkRequest};
 
@@ -54,6 +55,8 @@ enum Kind {
     Bytes,
     /// Pieces of memory, two words each.
     Pieces,
+    /// None: bytes of data that are in the queue's own place for those.
+    Apart,
 }
 
 /// The immediate data of a request that may take the fast path, if it has any; `None` for others.
@@ -84,6 +87,9 @@ pub(super) struct Header {
 pub(super) struct Queue {
     places: Vec<InFlight>,
     used: Span,
+    /// Inline data of requests that have no room for it themselves, in their order: one by one they
+    /// would take an allocation each.
+    apart: VecDeque<u8>,
 }
 
 impl Queue {
@@ -129,6 +135,24 @@ impl Queue {
         Some(sent)
     }
 
+    /// Adds a request with its data, for a message at a position and of a length.
+    pub fn add_with(&mut self, header: &Header, place: (u64, u32), data: &Given<'_>) -> Option<()> {
+        if let Given::Inline(inline) = data
+            && inline.length() > FEW
+        {
+            match inline {
+                Inline::Bytes(bytes) => self.apart.extend(*bytes),
+                Inline::Pieces(pieces) => pieces.iter().for_each(|part| self.apart.extend(part)),
+            }
+            let sent = self.add(header, place)?;
+            sent.kind = Kind::Apart;
+            sent.count = u32::try_from(inline.length()).ok()?;
+            return Some(());
+        }
+        self.add(header, place)?.keep(data);
+        Some(())
+    }
+
     #[cold]
     fn grow(&mut self) {
         self.places.rotate_left(self.used.first());
@@ -145,17 +169,27 @@ impl Queue {
         }
         let sent = self.places.get_mut(self.used.first()).map(std::mem::take);
         self.used.pass(self.places.len());
-        sent
+        let mut sent = sent?;
+        if sent.kind == Kind::Apart {
+            let bytes = self.apart.drain(..sent.apart().min(self.apart.len()));
+            sent.keep_much(Data::Inline(bytes.collect()));
+        }
+        Some(sent)
     }
 
     /// Removes that many of the oldest.
     #[inline]
     pub fn remove_oldest(&mut self, count: usize) {
+        let mut apart = 0;
         for _ in 0..count.min(self.len()) {
             if let Some(sent) = self.places.get_mut(self.used.first()) {
                 sent.much = None;
+                apart += sent.apart();
             }
             self.used.pass(self.places.len());
+        }
+        if apart > 0 {
+            self.apart.drain(..apart.min(self.apart.len()));
         }
     }
 }
@@ -191,6 +225,14 @@ impl InFlight {
         }
     }
 
+    /// Bytes of its data that the queue has.
+    fn apart(&self) -> usize {
+        match self.kind {
+            Kind::Apart => usize::try_from(self.count).unwrap_or(0),
+            Kind::Bytes | Kind::Pieces => 0,
+        }
+    }
+
     fn keep_much(&mut self, data: Data) {
         self.much = Some(Box::new(data));
     }
@@ -211,6 +253,8 @@ impl InFlight {
                 let places = self.words.as_chunks::<2>().0;
                 Data::Sges(places.iter().take(count).map(piece_of).collect())
             }
+            // Whatever is apart was added when the request was taken out of the queue.
+            (Kind::Apart, None) => Data::Inline(Bytes::new()),
             (Kind::Bytes, None) => {
                 let bytes: [u8; FEW] = bytemuck::cast(self.words);
                 Data::Inline(Bytes::from_slice(bytes.get(..count).unwrap_or_default()))
@@ -244,8 +288,21 @@ pub(super) fn few(data: &Given<'_>) -> Option<(Few, usize)> {
     let Given::Inline(inline) = data else {
         return None;
     };
-    let bytes = inline.only().filter(|bytes| bytes.len() <= FEW)?;
-    Some((words(bytes), bytes.len()))
+    let Some(bytes) = inline.only() else {
+        return joined(inline);
+    };
+    (bytes.len() <= FEW).then(|| (words(bytes), bytes.len()))
+}
+
+/// The same of several pieces. UCX sends a header and its data so.
+#[inline(never)]
+fn joined(inline: &Inline<'_>) -> Option<(Few, usize)> {
+    let length = inline.length();
+    if length > FEW {
+        return None;
+    }
+    let bytes = requests::bytes(inline);
+    Some((words(&bytes), length))
 }
 
 /// The piece that has a request's data, if it fits into the first line of a message.
@@ -329,10 +386,14 @@ mod tests {
             immediate: immediate(&given).expect("one that may go"),
         };
         let mut queue = Queue::default();
-        let sent = queue.add(&header, (64, 3)).expect("it was added");
         match few(&data) {
-            Some((few, count)) => sent.keep_few(few, count),
-            None => sent.keep(&data),
+            Some((few, count)) => queue
+                .add(&header, (64, 3))
+                .expect("it was added")
+                .keep_few(few, count),
+            None => queue
+                .add_with(&header, (64, 3), &data)
+                .expect("it was added"),
         }
         let sent = queue.pop_front().expect("it is there");
         assert_eq!((sent.position, sent.id, sent.length), (64, 7, 3));
@@ -402,6 +463,32 @@ mod tests {
         queue.remove_oldest(1);
         assert!(queue.is_empty() && queue.get(0).is_none());
         assert!(queue.places.iter().all(|sent| sent.much.is_none()));
+    }
+
+    #[test]
+    fn bytes_that_are_apart_stay_with_their_requests() {
+        let mut queue = Queue::default();
+        let bytes: Vec<u8> = (0..=255).collect();
+        let lengths = [40, 3, 200, 33, 32, 100];
+        let header = |id| Header {
+            id,
+            flags: 0,
+            immediate: None,
+        };
+        for (id, length) in (0..).zip(lengths) {
+            let data = Given::Inline(Inline::Bytes(&bytes[..length]));
+            queue
+                .add_with(&header(id), (id, 0), &data)
+                .expect("it was added");
+        }
+        queue.remove_oldest(2);
+        for (id, length) in (0..).zip(lengths).skip(2) {
+            let sent = queue.pop_front().expect("it is there");
+            assert_eq!(sent.id, id);
+            let data = Data::Inline(Bytes::from_slice(&bytes[..length]));
+            assert_eq!(sent.request().data, data);
+        }
+        assert!(queue.is_empty() && queue.apart.is_empty());
     }
 
     #[test]
