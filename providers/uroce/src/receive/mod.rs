@@ -7,4 +7,4 @@ mod srq;
 mod tests;
 
 pub use queue::ReceiveQueue;
-pub use srq::{Domain, Srq};
+pub use srq::{Domain, Srq, SrqTaking};

@@ -4,7 +4,7 @@ use crate::memory::piece;
 use kit::abi::ibv_sge;
 use kit::errno::{Errno, Result};
 use kit::provider::ReceiveRequest;
-use kit::sys::lock::Lock;
+use kit::sys::lock::{Guard, Lock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use uroce_engine::work::{Receive, Sge, Sges};
@@ -92,6 +92,30 @@ pub(super) struct Taken {
     pub at_limit: bool,
 }
 
+/// A queue that is locked while several requests are taken out.
+pub(super) struct Taking<'q> {
+    length: &'q AtomicUsize,
+    state: Guard<'q, State>,
+    /// Whether the limit event is due.
+    pub at_limit: bool,
+}
+
+impl Taking<'_> {
+    /// Takes the next request out if `receive` returns that it has processed it. Returns its
+    /// identifier.
+    #[inline]
+    pub fn take_with(&mut self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        if !receive(self.state.requests.front()?) {
+            return None;
+        }
+        let taken = self.state.requests.pop_front()?;
+        self.length
+            .store(self.state.requests.len(), Ordering::Release);
+        self.at_limit |= self.state.falls_below_limit();
+        Some(taken.id)
+    }
+}
+
 fn size(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -168,24 +192,13 @@ impl ReceiveQueue {
         Some(id)
     }
 
-    /// Takes the next request out if `receive` has processed it.
-    pub(super) fn take_if(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<(u64, bool)> {
-        if self.is_empty() {
-            return None;
+    /// Locks the queue, to take out several requests.
+    pub(super) fn taking(&self) -> Taking<'_> {
+        Taking {
+            length: &self.length,
+            state: self.state.lock(),
+            at_limit: false,
         }
-        let mut state = self.state.lock();
-        if !receive(state.requests.front()?) {
-            return None;
-        }
-        let taken = state.requests.pop_front()?;
-        self.length.store(state.requests.len(), Ordering::Release);
-        Some((taken.id, state.falls_below_limit()))
-    }
-
-    /// Takes the next request out if `receive` returns that it has processed it. Returns its
-    /// identifier.
-    pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
-        self.take_if(receive).map(|(id, _)| id)
     }
 
     pub(super) fn take_limited(&self) -> Taken {

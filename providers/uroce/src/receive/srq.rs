@@ -1,6 +1,6 @@
 //! Shared receive queues.
 
-use super::queue::ReceiveQueue;
+use super::queue::{ReceiveQueue, Taking};
 use crate::carrier::qpn::INDEX_BITS;
 use crate::channel::Records;
 use crate::cq::Cq;
@@ -108,12 +108,13 @@ impl Srq {
         taken.receive
     }
 
-    /// Takes the next request out if `receive` returns that it has processed it. Returns its
-    /// identifier.
-    pub fn take_with(&self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
-        let (id, at_limit) = self.queue.take_if(receive)?;
-        self.report(at_limit);
-        Some(id)
+    /// To take requests out for messages that come together.
+    #[must_use]
+    pub fn taking(&self) -> SrqTaking<'_> {
+        SrqTaking {
+            srq: self,
+            locked: None,
+        }
     }
 
     fn report(&self, at_limit: bool) {
@@ -161,6 +162,34 @@ impl Srq {
             max_sge,
             srq_limit,
         }
+    }
+}
+
+/// Requests that are taken out for messages that come together. The queue is locked once for all of
+/// them, from the first one on until the value is dropped. `IBV_EVENT_SRQ_LIMIT_REACHED` is reported
+/// then.
+pub struct SrqTaking<'q> {
+    srq: &'q Srq,
+    locked: Option<Taking<'q>>,
+}
+
+impl SrqTaking<'_> {
+    /// Takes the next request out if `receive` returns that it has processed it. Returns its
+    /// identifier.
+    #[inline]
+    pub fn take_with(&mut self, receive: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        let queue = &self.srq.queue;
+        self.locked
+            .get_or_insert_with(|| queue.taking())
+            .take_with(receive)
+    }
+}
+
+impl Drop for SrqTaking<'_> {
+    fn drop(&mut self) {
+        // Without the lock.
+        let at_limit = self.locked.take().is_some_and(|locked| locked.at_limit);
+        self.srq.report(at_limit);
     }
 }
 

@@ -22,6 +22,7 @@ use crate::carrier::shm::{Directory, Header, Peer};
 use crate::cq::{Filling, success};
 use crate::memory::{AccessMode, InvalidationListener, MrCache, Scattering};
 use crate::node::Messages;
+use crate::receive::SrqTaking;
 use kit::abi::*;
 use kit::errno::Result;
 use kit::provider::ReceiveRequest;
@@ -161,6 +162,7 @@ impl EagerReceiver {
         let Intake {
             memory,
             queue,
+            shared,
             mode,
             ..
         } = intake;
@@ -193,11 +195,11 @@ impl EagerReceiver {
             }
             memory.write(sges, data).is_ok()
         };
-        let id = match (connection.receives_mut(), qp.srq()) {
+        let id = match (connection.receives_mut(), shared) {
             (Some(own), _) => own
                 .take_alone_with(scatter)
                 .inspect(|_| self.grant.used_one()),
-            (None, Some(srq)) => srq.take_with(scatter),
+            (None, Some(shared)) => shared.take_with(scatter),
             (None, None) => None,
         }?;
         connection.engine_mut().received_on_fast_path(length);
@@ -227,6 +229,8 @@ struct Intake<'a> {
     source: u32,
     memory: Scattering<'a>,
     mode: AccessMode,
+    /// Its shared receive queue. It is locked before the completion queue is, and stays so.
+    shared: Option<SrqTaking<'a>>,
     queue: Option<Filling<'a>>,
 }
 
@@ -249,6 +253,7 @@ impl<'a> Intake<'a> {
             source: connection.engine().attributes().dest_qp_num,
             memory: Scattering::new(qp.keys(), qp.pd(), mode),
             mode,
+            shared: qp.srq().map(|srq| srq.taking()),
             queue: qp.recv_cq().map(|cq| cq.filling()),
         }
     }
