@@ -358,6 +358,8 @@ pub struct Consumer {
     reported: u64,
     /// It waits to hear of more.
     owing: bool,
+    /// It was told of some before the end of a look.
+    early: bool,
     refused: u64,
 }
 
@@ -369,6 +371,7 @@ impl Consumer {
             head: 0,
             reported: 0,
             owing: false,
+            early: false,
             refused: 0,
         }
     }
@@ -552,16 +555,36 @@ impl Consumer {
     /// [`Broken`] beyond the ring.
     #[inline]
     pub fn report(&mut self, memory: &Shared) -> Result<bool, Broken> {
+        let early = std::mem::take(&mut self.early);
         if self.reported == self.head || !self.has_to_report(memory) {
-            return Ok(false);
+            return Ok(early);
         }
+        self.tell(memory)?;
+        Ok(true)
+    }
+
+    /// Reports in the middle of a look, if there is much to report: a producer without room would
+    /// otherwise wait until the consumer has taken all there is, and then the consumer for it.
+    ///
+    /// # Errors
+    /// [`Broken`] beyond the ring.
+    #[inline]
+    pub fn report_much(&mut self, memory: &Shared) -> Result<(), Broken> {
+        if self.head - self.reported < MUCH {
+            return Ok(());
+        }
+        self.early = true;
+        self.tell(memory)
+    }
+
+    fn tell(&mut self, memory: &Shared) -> Result<(), Broken> {
         self.owing = false;
         self.reported = self.head;
         self.place
             .word(memory, REFUSED)?
             .store(self.refused, Release);
         show(self.place.word(memory, TAKEN)?, self.head);
-        Ok(true)
+        Ok(())
     }
 
     #[inline]

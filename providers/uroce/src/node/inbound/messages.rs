@@ -132,6 +132,8 @@ impl<'a> Messages<'a> {
     fn give_back(&mut self) -> bool {
         let advanced = self.consumer.advance(self.memory, &self.record);
         self.note(advanced);
+        let reported = self.consumer.report_much(self.memory);
+        self.note(reported);
         self.done = true;
         *self.budget = self.budget.saturating_sub(1);
         if self.broken.is_some() || *self.budget == 0 {

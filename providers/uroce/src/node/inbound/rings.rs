@@ -417,6 +417,7 @@ impl Work<'_> {
                     }
                     self.keep(&record);
                     self.consumer.advance(memory, &record)?;
+                    self.consumer.report_much(memory)?;
                     self.budget -= 1;
                 }
                 _ => return Err(Broken),
