@@ -77,7 +77,7 @@ pub trait Endpoint: Send + Sync {
 
     /// The outcome of messages that it sent to a process on the eager path. Returns whether it has
     /// something to transmit now.
-    fn on_outcome(&self, _: &Peer, _: Outcome) -> bool {
+    fn on_outcome(&self, _: &Peer, _: Outcome, _: Caller) -> bool {
         false
     }
 

@@ -143,14 +143,14 @@ impl Endpoint for QpState {
         fast_path.after_completions(connection, qp, crate::clock::now);
     }
 
-    fn on_outcome(&self, peer: &shm::Peer, outcome: shm::Outcome) -> bool {
+    fn on_outcome(&self, peer: &shm::Peer, outcome: shm::Outcome, caller: Caller) -> bool {
         let qp = &self.resources;
         let locked = &mut *self.locked.lock();
         let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
         if !connection.peer().is_some_and(|known| known.is(peer)) {
             return false;
         }
-        let sends = fast_path.on_outcome(connection, qp, outcome);
+        let sends = fast_path.on_outcome(connection, qp, outcome, access_mode(qp, caller));
         fast_path.after_completions(connection, qp, crate::clock::now);
         sends
     }

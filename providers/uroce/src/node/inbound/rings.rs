@@ -365,7 +365,7 @@ fn report(
     for (number, outcome) in &updates.outcomes {
         if let Some(index) = transport.index(*number)
             && let Some(endpoint) = known.get(transport, index)
-            && endpoint.on_outcome(peer, *outcome)
+            && endpoint.on_outcome(peer, *outcome, turn.caller())
         {
             turn.pass().transmit(index);
         }

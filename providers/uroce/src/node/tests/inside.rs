@@ -577,7 +577,7 @@ impl Endpoint for Outcomes {
         None
     }
 
-    fn on_outcome(&self, _: &Peer, outcome: Outcome) -> bool {
+    fn on_outcome(&self, _: &Peer, outcome: Outcome, _: Caller) -> bool {
         self.0.lock().push(outcome);
         false
     }

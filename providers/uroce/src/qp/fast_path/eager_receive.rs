@@ -405,7 +405,7 @@ mod tests {
                 None
             }
 
-            fn on_outcome(&self, _: &Peer, outcome: Outcome) -> bool {
+            fn on_outcome(&self, _: &Peer, outcome: Outcome, _: Caller) -> bool {
                 self.0.lock().push(outcome);
                 false
             }

@@ -500,11 +500,13 @@ fn read_piece(qp: &Resources, given: &ibv_sge, room: &mut Room<'_>) -> Result<()
 /// Outcomes.
 impl EagerSender {
     /// The outcome of messages is known. Returns whether the protocol has something to send now.
+    /// `mode` is how this thread accesses memory.
     pub fn on_outcome(
         &mut self,
         connection: &mut Connection,
         qp: &Resources,
         outcome: Outcome,
+        mode: AccessMode,
     ) -> bool {
         match outcome {
             Outcome::Taken(position) => self.complete_to(connection, qp, position, true),
@@ -518,7 +520,23 @@ impl EagerSender {
             }
             Outcome::Lost => self.fall_back(connection, qp),
         }
+        if mode == AccessMode::Direct && !self.deferred.is_empty() {
+            self.send_deferred(connection, qp);
+        }
         self.resume(connection, qp)
+    }
+
+    /// Messages that waited for others follow them into the ring, as many as there is room for. The
+    /// protocol would send them as packets, and then all that are posted until it has nothing under
+    /// way.
+    fn send_deferred(&mut self, connection: &mut Connection, qp: &Resources) {
+        let mut waiting = std::mem::take(&mut self.deferred);
+        while let Some(wr) = waiting.front()
+            && self.retry(connection, qp, wr)
+        {
+            waiting.pop_front();
+        }
+        self.deferred = waiting;
     }
 
     /// Completes messages up to a position.

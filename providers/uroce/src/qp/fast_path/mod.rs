@@ -116,7 +116,8 @@ impl FastPath {
         if !is_local {
             self.one_sided = OneSided::default();
             // The caller sends.
-            let _ = self.sender.on_outcome(connection, qp, Outcome::Lost);
+            let mode = AccessMode::Faultable;
+            let _ = self.sender.on_outcome(connection, qp, Outcome::Lost, mode);
         }
     }
 
@@ -282,8 +283,9 @@ impl FastPath {
         connection: &mut Connection,
         qp: &Resources,
         outcome: Outcome,
+        mode: AccessMode,
     ) -> bool {
-        self.sender.on_outcome(connection, qp, outcome)
+        self.sender.on_outcome(connection, qp, outcome, mode)
     }
 }
 
