@@ -42,6 +42,7 @@ pub mod packet;
 pub mod pages;
 pub mod per_process;
 pub mod pipe;
+pub mod prefetch;
 pub mod privilege;
 pub mod pthread;
 mod put;

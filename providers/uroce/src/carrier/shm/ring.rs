@@ -33,6 +33,7 @@
 
 use super::link::{HEAD, RING};
 use kit::sys::application::ApplicationMemory;
+use kit::sys::prefetch;
 use kit::sys::shared::Shared;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, compiler_fence};
@@ -56,6 +57,13 @@ const TAKEN: usize = 256 / WORD;
 const REFUSED: usize = TAKEN + 1;
 /// Up to where the producer waits to hear that records were taken.
 const ASKED: usize = 512 / WORD;
+
+/// How many records ahead the producer fetches lines: as many as it writes while a line comes from
+/// another processor.
+const AHEAD: u64 = 4;
+/// The longest record whose lines are fetched one by one: those of longer ones are fetched by the
+/// processor, which sees that one is written after the other.
+const FETCHED: u64 = 256;
 
 /// In a record's flags: its producer does not wait to hear that it was taken.
 pub const UNASKED: u8 = 1 << 7;
@@ -271,7 +279,27 @@ impl Producer {
         refusal.store(0, Relaxed);
         show(first, first_word(length, kind, flags));
         self.tail += lines(length);
+        self.prefetch(memory, lines(length));
         Ok(())
+    }
+
+    /// Fetches the lines of a record that will come soon, if it is as long as the last one, which
+    /// has so many bytes: the consumer wrote to them last. Not those of the very next record: a
+    /// consumer that waits for it would fetch its first line back at once. Nor lines that may hold
+    /// records yet.
+    #[inline(always)]
+    fn prefetch(&self, memory: &Shared, length: u64) {
+        let begin = self.tail + AHEAD * length;
+        if length > FETCHED || begin + length - self.free > SIZE {
+            return;
+        }
+        let mut at = begin;
+        while at < begin + length {
+            if let Ok([first, ..]) = self.place.line(memory, at) {
+                prefetch::to_write(first);
+            }
+            at += 64;
+        }
     }
 
     /// Up to where the consumer has taken records.
