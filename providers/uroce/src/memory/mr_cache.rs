@@ -58,32 +58,18 @@ impl MrCache {
 
 /// Receiving.
 impl MrCache {
-    /// Writes a message directly into the piece of its receive request, if its region is cached;
-    /// else nothing is written.
-    #[inline]
-    pub fn receive(&self, sges: &[Sge], data: &[u8]) -> Option<()> {
-        let length = u32::try_from(data.len()).ok()?;
-        let (memory, at) = self.region(sges, length)?;
-        memory.write(at, data).ok()
-    }
-
     /// The place for a message of so many bytes in the piece of its receive request, if its region
     /// is cached. It stays registered as long as the queue pair is locked.
     #[inline]
     pub fn place(&self, sges: &[Sge], length: u32) -> Option<ApplicationMemory> {
-        let (memory, at) = self.region(sges, length)?;
-        memory.part(at, usize::try_from(length).ok()?).ok()
-    }
-
-    #[inline]
-    fn region(&self, sges: &[Sge], length: u32) -> Option<(&ApplicationMemory, usize)> {
         let known = self.known.as_ref()?;
         let [sge] = sges else {
             return None;
         };
         let fits = known.key == sge.lkey && length <= sge.length && known.takes(sge);
         let at = usize::try_from(sge.address.checked_sub(known.base)?).ok()?;
-        fits.then_some((&known.memory, at))
+        let memory = fits.then_some(&known.memory)?;
+        memory.part(at, usize::try_from(length).ok()?).ok()
     }
 }
 
@@ -150,6 +136,20 @@ impl Keys {
         self.using(AccessMode::Direct).gather(cache.pd, sge, room)?;
         self.notice(sge.lkey, cache);
         Ok(words)
+    }
+
+    /// The bytes of a piece to be read directly ([`AccessMode::Direct`]), if its region is cached.
+    /// They stay registered as long as the queue pair is locked. A region is cached when it is used
+    /// twice in succession.
+    #[inline]
+    pub fn lend(&self, sge: Sge, cache: &mut MrCache) -> Option<ApplicationMemory> {
+        if cache.known.as_ref().is_none_or(|one| one.key != sge.lkey) {
+            self.notice(sge.lkey, cache);
+        }
+        let known = cache.known.as_ref().filter(|one| one.key == sge.lkey)?;
+        let at = usize::try_from(sge.address.checked_sub(known.base)?).ok()?;
+        let length = usize::try_from(sge.length).ok()?;
+        known.memory.part(at, length).ok()
     }
 
     /// Whether a message can be received into a piece, as far as the cache shows: `false`

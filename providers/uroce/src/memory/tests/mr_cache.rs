@@ -24,6 +24,12 @@ fn gather(keys: &Keys, sender: &Sender, piece: Sge) -> Result<Vec<u8>, Fault> {
     Ok(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
 }
 
+fn received(sender: &Sender, pieces: &[Sge], data: &[u8]) -> Option<()> {
+    let length = u32::try_from(data.len()).ok()?;
+    let place = sender.0.lock().place(pieces, length)?;
+    place.write(0, data).ok()
+}
+
 fn caches(sender: &Sender) -> bool {
     !sender.0.lock().is_empty()
 }
@@ -32,6 +38,27 @@ fn fill(scratch: Scratch) -> Vec<u8> {
     let pattern: Vec<u8> = (0..=255).collect();
     scratch.memory().write(0, &pattern).expect("inside");
     pattern
+}
+
+#[test]
+fn a_piece_to_be_sent_is_lent_from_its_second_use_on() {
+    let (keys, (scratch, at)) = (keys(), pages());
+    let pd = Pd::new().id();
+    let mr = register(&keys, pd, scratch, 0);
+    let length = u32::try_from(scratch.memory().length()).expect("small");
+    let sender = new_sender(pd);
+    let lent = |address, length| {
+        let bytes = keys.lend(sge(mr.key(), address, length), &mut sender.0.lock())?;
+        Some((bytes.address() as u64, bytes.length()))
+    };
+    assert_eq!(lent(at, 64), None);
+    assert_eq!(lent(at, 64), Some((at, 64)));
+    let last = at + u64::from(length) - 4;
+    assert_eq!(lent(last, 4), Some((last, 4)));
+    assert_eq!(lent(last, 5), None, "beyond the end");
+    assert_eq!(lent(at - 1, 4), None, "before the beginning");
+    keys.deregister(&mr).expect("it was registered");
+    assert_eq!(lent(at, 64), None);
 }
 
 #[test]
@@ -198,7 +225,7 @@ fn a_message_goes_into_a_piece_whose_region_is_cached() {
     let mr = register(&keys, pd, scratch, IBV_ACCESS_LOCAL_WRITE);
     let sender = new_sender(pd);
     let piece = sge(mr.key(), at + 8, 16);
-    let receive = |piece: Sge, data: &[u8]| sender.0.lock().receive(&[piece], data);
+    let receive = |piece: Sge, data: &[u8]| received(&sender, &[piece], data);
     let to_receive = |piece: Sge| keys.is_to_receive(piece, &mut sender.0.lock());
     assert_eq!(receive(piece, &[1; 4]), None);
     assert!(!to_receive(piece) && to_receive(piece) && to_receive(piece));
@@ -211,7 +238,7 @@ fn a_message_goes_into_a_piece_whose_region_is_cached() {
     // Too long, by another key, in two pieces, outside.
     assert_eq!(receive(piece, &[2; 17]), None);
     assert_eq!(receive(sge(mr.key() ^ 1, at, 16), &[2; 4]), None);
-    assert_eq!(sender.0.lock().receive(&[piece, piece], &[2; 4]), None);
+    assert_eq!(received(&sender, &[piece, piece], &[2; 4]), None);
     let end = at + u64::try_from(scratch.memory().length()).expect("64 bits");
     for outside in [sge(mr.key(), end - 8, 16), sge(mr.key(), at - 8, 16)] {
         assert!(!to_receive(outside));
@@ -235,5 +262,5 @@ fn nothing_is_received_into_memory_that_is_only_read() {
         assert!(!keys.is_to_receive(piece, &mut sender.0.lock()));
     }
     assert!(caches(&sender));
-    assert_eq!(sender.0.lock().receive(&[piece], &[1]), None);
+    assert_eq!(received(&sender, &[piece], &[1]), None);
 }

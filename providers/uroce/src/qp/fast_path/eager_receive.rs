@@ -27,7 +27,7 @@ use kit::abi::*;
 use kit::errno::Result;
 use kit::provider::ReceiveRequest;
 use std::sync::{Arc, Weak};
-use uroce_engine::work::{CompletionOpcode, Receive};
+use uroce_engine::work::{CompletionOpcode, Receive, Sge};
 
 /// The receiving side of the fast path.
 pub(super) struct EagerReceiver {
@@ -35,7 +35,8 @@ pub(super) struct EagerReceiver {
     open: bool,
     /// The epoch of the peer's next message.
     expected: u32,
-    /// The region of the latest receive requests' local key.
+    /// The region of the latest receive requests' local key: of those that were posted, or of those
+    /// that were taken out of a shared queue.
     cache: MrCache,
     grant: CreditGrant,
 }
@@ -142,6 +143,12 @@ impl EagerReceiver {
                 break;
             }
         }
+        // Without the locks that it holds.
+        let unknown = intake.unknown.take();
+        drop(intake);
+        if let Some(piece) = unknown {
+            qp.keys().is_to_receive(piece, &mut self.cache);
+        }
     }
 
     /// Puts a message into the next receive request. `None` if anything is not as it should be;
@@ -164,15 +171,23 @@ impl EagerReceiver {
             queue,
             shared,
             mode,
+            unknown,
             ..
         } = intake;
         let cache = (*mode == AccessMode::Direct).then_some(&self.cache);
+        let notices = cache.is_some() && shared.is_some();
         let scatter = |receive: &Receive| {
             let sges = &receive.sges;
+            let known = cache.and_then(|cache| cache.place(sges, length));
+            if known.is_none()
+                && notices
+                && let [one] = &sges[..]
+            {
+                *unknown = Some(*one);
+            }
             if !messages.is_short() {
                 // It is copied once.
-                let place = cache.and_then(|cache| cache.place(sges, length));
-                let place = place.or_else(|| match memory.holds(sges) {
+                let place = known.or_else(|| match memory.holds(sges) {
                     true => memory.place(sges, length),
                     false => None,
                 });
@@ -183,9 +198,8 @@ impl EagerReceiver {
             let Some(data) = messages.data() else {
                 return false;
             };
-            let received = cache.and_then(|cache| cache.receive(sges, data));
-            if received.is_some() {
-                return true;
+            if let Some(place) = known {
+                return place.write(0, data).is_ok();
             }
             if !memory.holds(sges)
                 && let Some(queue) = queue
@@ -229,6 +243,9 @@ struct Intake<'a> {
     source: u32,
     memory: Scattering<'a>,
     mode: AccessMode,
+    /// A piece of a request of the shared queue, of memory that is not cached. Requests of the queue
+    /// pair's own are known since they were posted.
+    unknown: Option<Sge>,
     /// Its shared receive queue. It is locked before the completion queue is, and stays so.
     shared: Option<SrqTaking<'a>>,
     queue: Option<Filling<'a>>,
@@ -253,6 +270,7 @@ impl<'a> Intake<'a> {
             source: connection.engine().attributes().dest_qp_num,
             memory: Scattering::new(qp.keys(), qp.pd(), mode),
             mode,
+            unknown: None,
             shared: qp.srq().map(|srq| srq.taking()),
             queue: qp.recv_cq().map(|cq| cq.filling()),
         }

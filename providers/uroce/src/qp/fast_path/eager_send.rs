@@ -396,7 +396,8 @@ impl EagerSender {
         let credit = self.credit_gate(connection, qp, length);
         let header = self.header(connection, qp, request, credit);
         let gate = credit.unwrap_or_default();
-        let mut read = |room: &mut Room<'_>| read(qp, data, room);
+        let cache = &mut self.cache;
+        let mut read = |room: &mut Room<'_>| read(qp, data, cache, room);
         let peer = connection.peer()?;
         let put = peer.put_when_room(size, wait, || {
             directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))
@@ -470,7 +471,17 @@ fn begin_watch(connection: &mut Connection, qp: &Resources) {
     }
 }
 
-fn read(qp: &Resources, data: &Data<'_>, room: &mut Room<'_>) -> Result<(), Fault> {
+fn read(
+    qp: &Resources,
+    data: &Data<'_>,
+    cache: &mut MrCache,
+    room: &mut Room<'_>,
+) -> Result<(), Fault> {
+    if let Data::Sges([one]) = data
+        && let Some(bytes) = qp.keys().lend(piece(one), cache)
+    {
+        return room.put_from(&bytes);
+    }
     match data {
         Data::Inline(Inline::Bytes(bytes)) => room.put(bytes),
         Data::Inline(Inline::Pieces(pieces)) => pieces.iter().try_for_each(|part| room.put(part)),
