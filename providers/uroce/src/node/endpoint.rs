@@ -81,6 +81,12 @@ pub trait Endpoint: Send + Sync {
         false
     }
 
+    /// There is room for messages that wait for it, if they do. Returns whether there are packets to
+    /// be sent now.
+    fn on_room(&self, _: &Peer, _: Caller) -> bool {
+        false
+    }
+
     /// Its counters; `None` for an endpoint that is not a queue pair.
     fn account(&self) -> Option<Account> {
         None

@@ -155,6 +155,18 @@ impl Endpoint for QpState {
         sends
     }
 
+    fn on_room(&self, peer: &shm::Peer, caller: Caller) -> bool {
+        let qp = &self.resources;
+        let locked = &mut *self.locked.lock();
+        let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
+        if !connection.peer().is_some_and(|known| known.is(peer)) {
+            return false;
+        }
+        let sends = fast_path.on_room(connection, qp, access_mode(qp, caller));
+        fast_path.after_completions(connection, qp, crate::clock::now);
+        sends
+    }
+
     fn failed(&self) {
         self.revoke_credits();
         self.grant_credits();

@@ -28,12 +28,14 @@
 //! cannot be mistaken for records of the next, and the producer does not have to wait for a cache
 //! line that the consumer only holds for reading. A ring has 128 KiB and serves all queue pairs of
 //! the two processes. Packets in a ring are those of the engine without an ICRC. A packet without
-//! room waits, and its queue pair sends no other until there is room.
+//! room waits, and its queue pair sends no other until there is room. The data of a message is
+//! copied once into the ring and once out of it. A consumer reports each eighth of the ring that it
+//! has taken, in the middle of a look, too.
 //!
 //! *Eager messages and credits* are described in `qp::fast_path`. A message costs no system call
 //! except a look at the sockets every 256 turns (every 16, if a millisecond has passed since the
-//! last look), no allocation for up to two pieces of memory or 32 inline bytes, and no reading of
-//! the clock unless the completion queue is an extended one.
+//! last look), no allocation for inline data or up to two pieces of memory, and no reading of the
+//! clock unless completions have time stamps.
 //!
 //! *Wake-ups.* A process whose progress thread sleeps sets `SLEEPS` in its segment, and `AWAITS` if
 //! it waits for room in a ring. A process that writes or consumes a record checks the flags

@@ -83,6 +83,8 @@ pub struct Peer {
     /// Whether anything depends on records that the peer consumes, as it was when `out` was
     /// unlocked last.
     pub(super) awaits: AtomicBool,
+    /// Whether there is room for queue pairs that wait for it, as it was then.
+    pub(super) can_serve: AtomicBool,
     /// The sleep of the peer's that it was woken from last: once is enough for each.
     pub(super) woken: AtomicU64,
     /// Which threads of this process use it.
@@ -282,7 +284,7 @@ impl Peer {
         length: usize,
         wait: &mut RoomWait,
         mut put: impl FnMut() -> Result<Put, NotPut>,
-    ) -> Option<Put> {
+    ) -> Result<Put, NotPut> {
         let mut put_now = put();
         for _ in 0..WAITS {
             if put_now != Err(NotPut::NoRoom) || !self.await_room(length, wait) {
@@ -290,7 +292,7 @@ impl Peer {
             }
             put_now = put();
         }
-        put_now.ok()
+        put_now
     }
 
     /// Waits briefly for room for a message of so many bytes that has found none. Returns whether
@@ -353,6 +355,10 @@ impl Peer {
         if self.awaits.load(Relaxed) != awaits {
             self.awaits.store(awaits, Release);
         }
+        let can_serve = awaits && out.can_serve();
+        if self.can_serve.load(Relaxed) != can_serve {
+            self.can_serve.store(can_serve, Release);
+        }
     }
 
     #[inline]
@@ -391,7 +397,20 @@ impl Peer {
     #[must_use]
     pub fn has_updates(&self) -> bool {
         let taken = Producer::taken_word(self.places[0], self.link.memory());
-        taken != self.collected.load(Acquire)
+        taken != self.collected.load(Acquire) || self.can_serve.load(Relaxed)
+    }
+
+    /// The messages of a queue pair wait for room from now on, see
+    /// [`super::Directory::collect`]. Returns the position of the last byte that was sent; `None` if
+    /// the peer is gone.
+    #[must_use]
+    pub fn wait_for_room(&self, index: u32) -> Option<u64> {
+        let mut out = self.out.lock();
+        // What was taken meanwhile counts: the peer may take nothing more.
+        out.look(self.link.memory()).ok()?;
+        let last = out.wait_for_room(index);
+        self.note(&out);
+        last
     }
 
     /// Collects the outcomes of sent messages. Returns whether packets that waited for room were

@@ -215,6 +215,7 @@ impl Peers {
             out: Lock::new(Out::new(Producer::new(places[0]))),
             collected: AtomicU64::new(0),
             awaits: AtomicBool::new(false),
+            can_serve: AtomicBool::new(false),
             woken: AtomicU64::new(0),
             claims: Claims::default(),
         })

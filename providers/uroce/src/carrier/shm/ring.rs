@@ -356,6 +356,11 @@ impl Producer {
             .map_or(0, |word| word.load(Acquire))
     }
 
+    /// Bytes of room, as far as it was looked at.
+    pub fn room(&self) -> u64 {
+        SIZE - (self.tail - self.free)
+    }
+
     /// Up to where room is free.
     pub fn released(&self) -> u64 {
         self.free

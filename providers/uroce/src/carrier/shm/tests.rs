@@ -679,7 +679,8 @@ fn only_a_message_without_room_is_tried_again() {
         tries += 1;
         sender.long(&header(), 8, &mut |_| Err(Fault), GateSeen::default())
     });
-    assert_eq!((put, tries), (None, 1), "its bytes cannot be read");
+    let unreadable = Err(NotPut::Unreadable);
+    assert_eq!((put, tries), (unreadable, 1), "its bytes cannot be read");
     while send(&sender).is_some() {}
     tries = 0;
     let put = sender.put_when_room(8, &mut RoomWait::of_a_call(), || {
@@ -690,7 +691,7 @@ fn only_a_message_without_room_is_tried_again() {
         tries += 1;
         put
     });
-    assert!(put.is_some() && tries == 2);
+    assert!(put.is_ok() && tries == 2);
 }
 
 /// The owner revokes the key and waits; then the memory of the key may not be used.

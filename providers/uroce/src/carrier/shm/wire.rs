@@ -223,6 +223,8 @@ pub struct Out {
     backlog: VecDeque<Vec<u8>>,
     /// Queue pairs that wait until there is room.
     waiting: Vec<u32>,
+    /// Queue pairs (indices) whose messages wait for room, in order.
+    short: VecDeque<u32>,
     scratch: Box<[u8]>,
     /// The peer is gone, and that was reported: later messages, from a queue pair that does not
     /// know it yet, would wait for ever.
@@ -231,6 +233,10 @@ pub struct Out {
     stalled: Option<u64>,
     waits: Waits,
 }
+
+/// Bytes of room for each queue pair whose messages wait for it, before the next one is served. A
+/// consumer that does not hear that its producer waits reports twice as many at a time.
+const SHARE: u64 = 8192;
 
 /// The most messages that find no room and are not waited for after a wait in vain.
 const PENALTY: u32 = 64;
@@ -283,6 +289,7 @@ impl Out {
             outcomes: Vec::new(),
             backlog: VecDeque::new(),
             waiting: Vec::new(),
+            short: VecDeque::new(),
             scratch: vec![0; AT_ONCE].into_boxed_slice(),
             lost: false,
             stalled: None,
@@ -497,7 +504,25 @@ impl Out {
             any_put = true;
         }
         updates.ready.append(&mut self.waiting);
+        let shares = usize::try_from(self.producer.room() / SHARE).unwrap_or(0);
+        let served = shares.min(self.short.len());
+        updates.roomy.extend(self.short.drain(..served));
         Ok(any_put)
+    }
+
+    /// The messages of a queue pair wait for room from now on: it is reported by [`Out::collect`].
+    /// Returns the position of the last byte that was sent; `None` if the peer is gone.
+    pub fn wait_for_room(&mut self, index: u32) -> Option<u64> {
+        if self.lost {
+            return None;
+        }
+        self.short.push_back(index);
+        self.producer.position().checked_sub(1)
+    }
+
+    /// Whether there is room for queue pairs that wait, which were not all reported.
+    pub fn can_serve(&self) -> bool {
+        !self.short.is_empty() && self.backlog.is_empty() && self.producer.room() >= SHARE
     }
 
     /// The peer is gone: unknown outcomes remain unknown.
@@ -513,6 +538,7 @@ impl Out {
         }
         self.backlog.clear();
         updates.ready.append(&mut self.waiting);
+        updates.roomy.extend(self.short.drain(..));
     }
 
     /// Whether packets wait for room; then the queue pair is remembered.
@@ -528,7 +554,8 @@ impl Out {
 
     /// Whether anything depends on records that the consumer takes, or on [`Out::collect`].
     pub fn awaits(&self) -> bool {
-        !self.sent.is_empty() || !self.outcomes.is_empty() || !self.backlog.is_empty()
+        let any_outcome = !self.sent.is_empty() || !self.outcomes.is_empty();
+        any_outcome || !self.backlog.is_empty() || !self.short.is_empty()
     }
 
     /// Up to where records were taken, as far as it was looked at.
@@ -567,6 +594,8 @@ pub struct SendUpdates {
     pub outcomes: Vec<(u32, Outcome)>,
     /// Queue pairs (indices) for whose packets there is room.
     pub ready: Vec<u32>,
+    /// Queue pairs (indices) for some of whose messages there is room.
+    pub roomy: Vec<u32>,
 }
 
 impl SendUpdates {
@@ -574,5 +603,6 @@ impl SendUpdates {
     pub fn clear(&mut self) {
         self.outcomes.clear();
         self.ready.clear();
+        self.roomy.clear();
     }
 }

@@ -370,6 +370,13 @@ fn report(
             turn.pass().transmit(index);
         }
     }
+    for index in &updates.roomy {
+        if let Some(endpoint) = known.get(transport, *index)
+            && endpoint.on_room(peer, turn.caller())
+        {
+            turn.pass().transmit(*index);
+        }
+    }
     for index in &updates.ready {
         turn.pass().transmit(*index);
     }

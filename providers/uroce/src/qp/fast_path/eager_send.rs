@@ -16,10 +16,13 @@
 //!   after the first refusal, twice as many after each that follows, 64 at most.
 //!
 //! *Room.* The ring serves all queue pairs of two processes. A message that finds no room waits
-//! briefly, while the peer takes records; otherwise the protocol sends it. Those that then wait for
-//! the protocol come back ([`EagerSender::retry`]).
+//! briefly, while the peer takes records. Otherwise it is deferred, and so are all that are posted
+//! after it. With messages in flight, it follows when their outcome is known. Without any, which is
+//! so where all went by credit, the ring lists the queue pair, and reports in turn when there is
+//! room ([`EagerSender::on_room`]). The protocol takes it only on unreliable connections, and where
+//! the fast path may not be used any more.
 //!
-//! *Time limit.* As long as messages are in flight, a deadline runs ([`super::super::stall`]): a
+//! *Time limit.* As long as messages are in flight, or wait for room, a deadline runs ([`super::super::stall`]): a
 //! peer that takes nothing from its ring ends the connection.
 //!
 //! *Tests.* `super::super::tests`: completion, refusal, flush, the penalty.
@@ -44,7 +47,7 @@ use kit::sys::barrier;
 use std::collections::VecDeque;
 use std::sync::Weak;
 use uroce_engine::host::Fault;
-use uroce_engine::qp::State;
+use uroce_engine::qp::{Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::{
     Completion, CompletionOpcode, Data as Pieces, Request, Sge, Status, WorkRequest,
@@ -64,8 +67,13 @@ pub(super) struct EagerSender {
     /// The peer's epoch for the next message.
     epoch: u32,
     in_flight: in_flight::Queue,
-    /// Requests that wait until the outcome of all messages is known.
+    /// Requests that wait until the outcome of all messages is known, or for room.
     deferred: VecDeque<WorkRequest>,
+    /// The latest message found no room in the ring.
+    no_room: bool,
+    /// Messages wait for room, and none is in flight: the position of the last byte that was in the
+    /// ring then. The peer's ring lists the queue pair.
+    short_since: Option<u64>,
     backoff: Backoff,
     window: CreditWindow,
     /// The region of the local key that the last short message used.
@@ -109,6 +117,8 @@ impl EagerSender {
             epoch: 0,
             in_flight: in_flight::Queue::default(),
             deferred: VecDeque::new(),
+            no_room: false,
+            short_since: None,
             backoff: Backoff::default(),
             window: CreditWindow::default(),
             cache: MrCache::new(qp.pd(), listener),
@@ -132,6 +142,7 @@ impl EagerSender {
         self.epoch = 0;
         self.in_flight = in_flight::Queue::default();
         self.deferred.clear();
+        self.short_since = None;
         self.backoff = Backoff::default();
     }
 
@@ -146,9 +157,11 @@ impl EagerSender {
         !self.in_flight.is_empty() || !self.deferred.is_empty()
     }
 
-    /// The position of the oldest message in flight, if there is one.
-    pub fn oldest_in_flight(&self) -> Option<u64> {
-        Some(self.in_flight.get(0)?.position)
+    /// The position of the oldest message in flight, or of the last one that a message without room
+    /// waits for, if there is one.
+    pub fn oldest(&self) -> Option<u64> {
+        let in_flight = self.in_flight.get(0).map(|message| message.position);
+        in_flight.or(self.short_since)
     }
 
     /// The peer's grant.
@@ -181,11 +194,28 @@ impl EagerSender {
         wr: WorkRequest,
         now: Time,
     ) {
-        if self.is_busy() {
+        if self.is_busy() || self.waits_for_room(connection, qp) {
             self.deferred.push_back(wr);
         } else {
             self.hand_over(connection, qp, wr, now);
         }
+    }
+
+    /// Whether a message that has just found no room waits for it, while none is in flight. The
+    /// protocol would send it as packets, and then all that are posted until it has nothing under
+    /// way. It is told when there is room ([`EagerSender::on_room`]).
+    fn waits_for_room(&mut self, connection: &mut Connection, qp: &Resources) -> bool {
+        let no_room = std::mem::take(&mut self.no_room);
+        // Other services have no outcome that may be late.
+        if !no_room || qp.service() != Service::Rc || !self.may_send(connection) {
+            return false;
+        }
+        let (peer, index) = (connection.live_peer(), qpn::index_of(qp.node_number));
+        self.short_since = peer.and_then(|peer| peer.wait_for_room(index));
+        if self.short_since.is_some() {
+            self.watch_peer(connection, qp);
+        }
+        self.short_since.is_some()
     }
 
     fn hand_over(
@@ -217,6 +247,7 @@ impl EagerSender {
         given: &impl SendView<'a, P>,
         wait: &mut RoomWait,
     ) -> bool {
+        self.no_room = false;
         let Some(immediate) = in_flight::immediate(given) else {
             return false;
         };
@@ -232,7 +263,9 @@ impl EagerSender {
             flags: given.flags(),
             immediate,
         };
-        self.put(connection, qp, &request, &data, wait).is_some()
+        let (mode, data) = (AccessMode::Direct, &data);
+        self.put(connection, qp, &request, (data, mode), wait)
+            .is_some()
     }
 
     #[inline(always)]
@@ -258,10 +291,17 @@ impl EagerSender {
         is_message && fits && few && self.open && self.backoff.is_over() && self.deferred.is_empty()
     }
 
-    /// Sends a request that the protocol had, if it may take the fast path, and if there is room
-    /// now: the thread may hold the inbox, or have waited for other requests of its call. Memory is
-    /// accessed directly.
-    pub fn retry(&mut self, connection: &mut Connection, qp: &Resources, wr: &WorkRequest) -> bool {
+    /// Sends a request that the protocol had, or that waited, if it may take the fast path, and if
+    /// there is room now: the thread may hold the inbox, or have waited for other requests of its
+    /// call. `mode` is how it accesses memory.
+    pub fn retry(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        wr: &WorkRequest,
+        mode: AccessMode,
+    ) -> bool {
+        self.no_room = false;
         let immediate = match &wr.request {
             Request::Send => None,
             Request::SendImm(immediate) => Some(immediate.data),
@@ -283,7 +323,8 @@ impl EagerSender {
             immediate,
         };
         let wait = &mut RoomWait::none();
-        self.put(connection, qp, &request, &data, wait).is_some()
+        self.put(connection, qp, &request, (&data, mode), wait)
+            .is_some()
     }
 
     // The same for every kind of view.
@@ -293,7 +334,7 @@ impl EagerSender {
         connection: &mut Connection,
         qp: &Resources,
         request: &Header,
-        data: &Data<'_>,
+        (data, mode): (&Data<'_>, AccessMode),
         wait: &mut RoomWait,
     ) -> Option<()> {
         connection.live_peer()?;
@@ -304,11 +345,13 @@ impl EagerSender {
         // In a forked child nothing is touched: it may have neither the memory nor the locks.
         let directory = qp.node().directory()?;
         let few = match in_flight::one_piece(data) {
-            Some(piece) => Some(self.read_few(qp, piece)?),
+            Some(piece) if mode == AccessMode::Direct => Some(self.read_few(qp, piece)?),
+            Some(_) => None,
             None => in_flight::few(data),
         };
         let Some((few, count)) = few else {
-            return self.put_much(connection, qp, directory, request, (data, length), wait);
+            let data = (data, length, mode);
+            return self.put_much(connection, qp, directory, request, data, wait);
         };
         let credit = self.credit_gate(connection, qp, length);
         let header = self.header(connection, qp, request, credit);
@@ -317,7 +360,8 @@ impl EagerSender {
         let put = peer.put_when_room(count, wait, || {
             let put = directory.put(peer, |peer| peer.short(&header, few, count, gate));
             put.ok_or(NotPut::NoRoom)
-        })?;
+        });
+        let put = self.found(put)?;
         if self.is_completed(connection, qp, request, length, put, credit) {
             return Some(());
         }
@@ -326,6 +370,13 @@ impl EagerSender {
             .keep_few(few, count);
         self.watch_peer(connection, qp);
         Some(())
+    }
+
+    /// Notes whether a message found room.
+    #[inline(always)]
+    fn found(&mut self, put: Result<Put, NotPut>) -> Option<Put> {
+        self.no_room = put == Err(NotPut::NoRoom);
+        put.ok()
     }
 
     /// A message is in the ring, perhaps by credit. Returns whether its request is completed
@@ -389,7 +440,7 @@ impl EagerSender {
         qp: &Resources,
         directory: &Directory,
         request: &Header,
-        (data, length): (&Data<'_>, u32),
+        (data, length, mode): (&Data<'_>, u32, AccessMode),
         wait: &mut RoomWait,
     ) -> Option<()> {
         let size = usize::try_from(length).ok()?;
@@ -397,11 +448,12 @@ impl EagerSender {
         let header = self.header(connection, qp, request, credit);
         let gate = credit.unwrap_or_default();
         let cache = &mut self.cache;
-        let mut read = |room: &mut Room<'_>| read(qp, data, cache, room);
+        let mut read = |room: &mut Room<'_>| read(qp, (data, mode), cache, room);
         let peer = connection.peer()?;
         let put = peer.put_when_room(size, wait, || {
             directory.put(peer, |peer| peer.long(&header, size, &mut read, gate))
-        })?;
+        });
+        let put = self.found(put)?;
         if self.is_completed(connection, qp, request, length, put, credit) {
             return Some(());
         }
@@ -473,11 +525,11 @@ fn begin_watch(connection: &mut Connection, qp: &Resources) {
 
 fn read(
     qp: &Resources,
-    data: &Data<'_>,
+    (data, mode): (&Data<'_>, AccessMode),
     cache: &mut MrCache,
     room: &mut Room<'_>,
 ) -> Result<(), Fault> {
-    if let Data::Sges([one]) = data
+    if let (Data::Sges([one]), AccessMode::Direct) = (data, mode)
         && let Some(bytes) = qp.keys().lend(piece(one), cache)
     {
         return room.put_from(&bytes);
@@ -485,18 +537,25 @@ fn read(
     match data {
         Data::Inline(Inline::Bytes(bytes)) => room.put(bytes),
         Data::Inline(Inline::Pieces(pieces)) => pieces.iter().try_for_each(|part| room.put(part)),
-        Data::Sges(pieces) => pieces.iter().try_for_each(|one| read_piece(qp, one, room)),
+        Data::Sges(pieces) => pieces
+            .iter()
+            .try_for_each(|one| read_piece(qp, one, mode, room)),
     }
 }
 
-fn read_piece(qp: &Resources, given: &ibv_sge, room: &mut Room<'_>) -> Result<(), Fault> {
-    let (memory, pd) = (qp.keys().using(AccessMode::Direct), qp.pd());
+fn read_piece(
+    qp: &Resources,
+    given: &ibv_sge,
+    mode: AccessMode,
+    room: &mut Room<'_>,
+) -> Result<(), Fault> {
+    let (memory, pd) = (qp.keys().using(mode), qp.pd());
     let whole = piece(given);
     let put = memory.lend(pd, whole, |bytes| room.put_from(&bytes))?;
     if let Some(put) = put {
         return put;
     }
-    // Device memory, or memory on demand.
+    // Device memory, memory on demand, or a thread that may not access it directly.
     let length = usize::try_from(whole.length).map_err(|_| Fault)?;
     room.put_by(length, |offset, to| {
         let part = Sge {
@@ -531,21 +590,47 @@ impl EagerSender {
             }
             Outcome::Lost => self.fall_back(connection, qp),
         }
-        if mode == AccessMode::Direct && !self.deferred.is_empty() {
-            self.send_deferred(connection, qp);
+        if outcome == Outcome::Lost {
+            self.short_since = None;
         }
+        if self.short_since.is_some() {
+            return false;
+        }
+        if !self.deferred.is_empty() {
+            self.send_deferred(connection, qp, mode);
+        }
+        self.resume(connection, qp)
+    }
+
+    /// There is room for messages that wait for it, if they do. Returns whether the protocol has
+    /// something to send now.
+    pub fn on_room(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        mode: AccessMode,
+    ) -> bool {
+        if self.short_since.take().is_none() {
+            return false;
+        }
+        self.send_deferred(connection, qp, mode);
         self.resume(connection, qp)
     }
 
     /// Messages that waited for others follow them into the ring, as many as there is room for. The
     /// protocol would send them as packets, and then all that are posted until it has nothing under
     /// way.
-    fn send_deferred(&mut self, connection: &mut Connection, qp: &Resources) {
+    fn send_deferred(&mut self, connection: &mut Connection, qp: &Resources, mode: AccessMode) {
         let mut waiting = std::mem::take(&mut self.deferred);
         while let Some(wr) = waiting.front()
-            && self.retry(connection, qp, wr)
+            && self.retry(connection, qp, wr, mode)
         {
             waiting.pop_front();
+        }
+        let all_sent = waiting.is_empty();
+        if !all_sent && self.in_flight.is_empty() {
+            // It is its turn again when the others had theirs.
+            self.waits_for_room(connection, qp);
         }
         self.deferred = waiting;
     }
@@ -590,7 +675,7 @@ impl EagerSender {
     /// The protocol takes the requests that wait, if their turn has come. Returns whether it has
     /// something to send.
     fn resume(&mut self, connection: &mut Connection, qp: &Resources) -> bool {
-        if !self.in_flight.is_empty() {
+        if !self.in_flight.is_empty() || self.short_since.is_some() {
             return false;
         }
         if !self.deferred.is_empty() {
@@ -614,6 +699,7 @@ impl EagerSender {
     fn flush(&mut self, connection: &Connection, qp: &Resources) {
         let messages = std::mem::take(&mut self.in_flight);
         let deferred = std::mem::take(&mut self.deferred);
+        self.short_since = None;
         for message in messages.iter() {
             let opcode = InFlight::OPCODE;
             fail(connection, qp, message.id, Status::WrFlush, opcode);
@@ -629,9 +715,10 @@ impl EagerSender {
     /// are lost.
     pub fn on_stall(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
         if qp.service().reliable() {
-            if let Some(message) = self.in_flight.pop_front() {
-                let opcode = InFlight::OPCODE;
-                fail(connection, qp, message.id, Status::RetryExc, opcode);
+            let oldest = self.in_flight.pop_front().map(|message| message.id);
+            let waiting = || self.deferred.pop_front().map(|wr| wr.id);
+            if let Some(id) = oldest.or_else(waiting) {
+                fail(connection, qp, id, Status::RetryExc, InFlight::OPCODE);
             }
             let (engine, mut host) = connection.split(qp, now);
             engine.fail_on_fast_path(&mut host);

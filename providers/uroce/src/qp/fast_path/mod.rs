@@ -113,6 +113,9 @@ impl FastPath {
         let open = may_be_used(qp, is_local);
         self.sender.open(open);
         self.receiver.open(open);
+        // Messages that wait for room in the ring of a process that is perhaps another one's. The
+        // caller sends.
+        let _ = self.sender.on_room(connection, qp, AccessMode::Faultable);
         if !is_local {
             self.one_sided = OneSided::default();
             // The caller sends.
@@ -171,7 +174,7 @@ impl FastPath {
 
     /// Acts on a peer that has taken nothing for as long as it may.
     pub fn watch_peer(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
-        if connection.peer_is_stalled(qp, now, self.sender.oldest_in_flight()) {
+        if connection.peer_is_stalled(qp, now, self.sender.oldest()) {
             self.sender.on_stall(connection, qp, now);
         }
     }
@@ -235,8 +238,9 @@ impl FastPath {
         let mut waiting = connection.engine_mut().take_waiting();
         let mut succeeded = false;
         while let Some(wr) = waiting.front() {
-            let is_message =
-                mode == AccessMode::Direct && messages > 0 && self.sender.retry(connection, qp, wr);
+            let is_message = mode == AccessMode::Direct
+                && messages > 0
+                && self.sender.retry(connection, qp, wr, mode);
             let sender = &self.sender;
             let mut move_it = || {
                 self.one_sided
@@ -286,6 +290,17 @@ impl FastPath {
         mode: AccessMode,
     ) -> bool {
         self.sender.on_outcome(connection, qp, outcome, mode)
+    }
+
+    /// There is room for messages that wait for it, if they do. Returns whether the protocol has
+    /// something to send now.
+    pub fn on_room(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        mode: AccessMode,
+    ) -> bool {
+        self.sender.on_room(connection, qp, mode)
     }
 }
 

@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use uroce_engine::host::{Fault, Host};
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Rest, Service};
@@ -75,15 +75,9 @@ fn a_refused_message_takes_the_protocol_path() {
     }
 }
 
-/// Those that wait behind a message that has found no room take the fast path when there is room.
-#[test]
-#[ignore = "run by in_a_namespace"]
-fn a_full_ring_leaves_no_message_but_the_first_to_the_protocol() {
-    if !there() {
-        return;
-    }
+/// Messages that found no room take the fast path when a caller finds some.
+fn a_full_ring(caller: Caller) {
     let [from, to] = pair();
-    let caller = Caller::Poller(threads::mark());
     from.cq.attend(threads::mark());
     for id in 1..=9 {
         to.receive(id);
@@ -95,26 +89,58 @@ fn a_full_ring_leaves_no_message_but_the_first_to_the_protocol() {
     for id in 1..=8 {
         from.post(id, IBV_WR_SEND).expect("posted");
     }
-    assert_eq!(from.outstanding(), [0, 8], "there is no room");
-    // The fast path is not tried again at once.
-    std::thread::sleep(Duration::from_millis(2));
-    let mut without_packets = 0;
+    assert_eq!(from.outstanding(), [8, 0], "there is no room");
     let began = Instant::now();
     while from.outstanding() != [0, 0] {
         assert!(began.elapsed() < HANG, "{:?}", from.outstanding());
         receiving.take_in_rings(caller);
-        let [on_fast_path, _] = from.outstanding();
-        without_packets = on_fast_path.max(without_packets);
+        assert_eq!(from.outstanding()[1], 0, "the protocol has no request");
     }
-    assert_eq!(without_packets, 7);
-    from.post(9, IBV_WR_SEND).expect("posted");
-    assert_eq!(from.outstanding()[1], 0, "the protocol has no request");
     drop(receiving);
     to.state.grant_credits();
+    from.post(9, IBV_WR_SEND).expect("posted");
     let sent: Vec<_> = (1..=9).map(|id| (id, SUCCESS, IBV_WC_SEND)).collect();
     assert_eq!(from.wait(9), sent);
     let received: Vec<_> = (1..=9).map(|id| (id, SUCCESS, IBV_WC_RECV)).collect();
     assert_eq!(to.wait(9), received);
+}
+
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn messages_without_room_wait_for_it_and_take_the_fast_path() {
+    if there() {
+        a_full_ring(Caller::Poller(threads::mark()));
+    }
+}
+
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn messages_without_room_take_it_where_no_poller_finds_some() {
+    if there() {
+        a_full_ring(Caller::Node);
+    }
+}
+
+/// They do not stay in the list of a ring whose queue pair goes.
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn messages_that_wait_for_room_are_flushed_with_their_queue_pair() {
+    if !there() {
+        return;
+    }
+    let [from, _to] = pair();
+    let receiving = from.node.receive_alone();
+    fill(&from);
+    for id in 1..=3 {
+        from.post(id, IBV_WR_SEND).expect("posted");
+    }
+    assert_eq!(from.outstanding(), [3, 0]);
+    drop(receiving);
+    from.modify(IBV_QPS_ERR);
+    let done = from.wait(3);
+    assert_eq!(done.iter().map(|one| one.0).collect::<Vec<_>>(), [1, 2, 3]);
+    from.modify(IBV_QPS_RESET);
+    assert_eq!(from.outstanding(), [0, 0]);
 }
 
 /// Fills the ring to the peer with messages for no queue pair.

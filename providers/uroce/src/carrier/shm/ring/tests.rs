@@ -1,7 +1,7 @@
 use super::super::link::{LINK, Link};
 use super::super::wire::{
-    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, Out, Outcome, PACKET, Put, Room, SendUpdates,
-    Wait,
+    FEW, Few, Front, Header, MESSAGE, MESSAGE_HEAD, NotPut, Out, Outcome, PACKET, Put, Room,
+    SendUpdates, Wait,
 };
 use super::*;
 use proptest::prelude::*;
@@ -143,6 +143,78 @@ fn reports_are_rare_while_the_producer_has_credits() {
     assert!(!take(&mut consumer, memory));
     assert_eq!(consumer.report(memory), Ok(true));
     assert!(!consumer.has_some(memory));
+}
+
+#[test]
+fn queue_pairs_that_wait_for_room_are_served_in_turn_as_far_as_there_is_some() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let mut updates = SendUpdates::default();
+    let count = SIZE / 64;
+    for _ in 0..count {
+        put_completed(&mut out, &link, true);
+    }
+    for index in 1..=5 {
+        assert_eq!(out.wait_for_room(index), Some(SIZE - 1));
+    }
+    assert!(out.awaits() && !out.can_serve());
+    assert_eq!(out.collect(&link, &mut updates), Ok(false));
+    assert!(updates.roomy.is_empty());
+    // The producer does not ask, and hears of an eighth of the ring.
+    while !consumer.report(memory).expect("right") {
+        take(&mut consumer, memory);
+    }
+    out.collect(&link, &mut updates).expect("right");
+    assert_eq!(updates.roomy, [1, 2], "each has its share");
+    // They did not use it.
+    assert!(out.can_serve() && out.awaits());
+    out.collect(&link, &mut updates).expect("right");
+    assert_eq!(updates.roomy, [1, 2, 3, 4]);
+    updates.clear();
+    out.lose(&mut updates);
+    assert_eq!(updates.roomy, [5], "it learns that the peer is gone");
+    assert!(!out.awaits() && out.wait_for_room(6).is_none());
+}
+
+#[test]
+fn a_producer_hears_of_much_before_the_consumer_has_taken_all() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    for _ in 0..SIZE / 64 {
+        put_completed(&mut out, &link, true);
+    }
+    let taken = || Producer::taken_word(RingOffset::new(true), memory);
+    for count in 1..=SIZE / 64 {
+        take(&mut consumer, memory);
+        consumer.report_much(memory).expect("right");
+        assert_eq!(taken(), count * 64 / MUCH * MUCH);
+    }
+    assert_eq!(consumer.report(memory), Ok(true), "of those before, too");
+    assert_eq!(consumer.report(memory), Ok(false));
+}
+
+/// Bytes that were written for a message that was given up do not become a record.
+#[test]
+fn a_message_that_cannot_be_read_leaves_nothing_behind() {
+    let (link, producer, mut consumer) = ends();
+    let mut out = Out::new(producer);
+    let memory = link.memory();
+    let data = [0xff; 1000];
+    let mut fails = |room: &mut Room<'_>| {
+        room.put(&data)?;
+        room.put(&data)
+    };
+    let sent = out.long(&link, &header(5), 1500, &mut fails, never);
+    assert_eq!(sent, Ok(Err(NotPut::Unreadable)));
+    let mut fill = |room: &mut Room<'_>| room.put(b"abc");
+    let sent = out.long(&link, &header(5), 3, &mut fill, never);
+    assert!(sent.is_ok_and(|put| put.is_ok()));
+    let record = consumer.next(memory).expect("right").expect("a record");
+    assert_eq!(record.length(), MESSAGE_HEAD + 3);
+    consumer.advance(memory, &record).expect("right");
+    assert_eq!(consumer.next(memory), Ok(None));
 }
 
 #[test]
