@@ -5,6 +5,10 @@
  *     ./raw writev SIZE COUNT    process_vm_writev(2) into a process that watches the last byte
  *     ./raw readv SIZE COUNT     process_vm_readv(2) from it
  *     ./raw line 8 COUNT         a cache line that goes to and fro, one way
+ *     ./raw receive SIZE COUNT   messages through a ring in shared memory into receive buffers that
+ *                                were posted, in turn, and from there to the program's own place:
+ *                                the copies of a library over verbs that is called with the place
+ *                                after the message has come, and nothing else
  *     ./raw udp SIZE COUNT FIRST SECOND ADDRESS
  *                                a datagram that goes to and fro by UDP, one way, both ends
  *                                polling their sockets; in these network namespaces (names of
@@ -97,6 +101,58 @@ static void transfer(transfer_fn call, pid_t pid, void *here, void *there, size_
 		die("process_vm");
 }
 
+/* As uroce's ring; as many receive buffers as UCX posts for its reliable connections, as long. */
+enum { LINE = 64, HEAD = 16, RING = 128 * 1024, POSTED = 4096, STRIDE = 8256 };
+
+struct ring {
+	/* Messages that were taken, in a line of its own. */
+	_Atomic uint64_t taken;
+	unsigned char rest[LINE - sizeof(uint64_t)];
+	unsigned char bytes[RING];
+};
+
+static size_t record(size_t size)
+{
+	return (HEAD + size + LINE - 1) / LINE * LINE;
+}
+
+static unsigned char *place_of(struct ring *ring, size_t number, size_t size)
+{
+	return ring->bytes + number % (RING / record(size)) * record(size);
+}
+
+/* Puts a message into the ring, when there is room. Its first word is its number. */
+static void put(struct ring *ring, size_t number, const void *bytes, size_t size)
+{
+	static uint64_t taken;
+	unsigned char *at = place_of(ring, number, size);
+
+	while (number - taken >= RING / record(size))
+		taken = atomic_load_explicit(&ring->taken, memory_order_acquire);
+	memcpy(at + HEAD, bytes, size);
+	atomic_store_explicit((_Atomic uint64_t *)(void *)at, number + 1, memory_order_release);
+}
+
+static void take_all(struct ring *ring, void *own, size_t size)
+{
+	unsigned char *posted = memory((size_t)POSTED * STRIDE, MAP_PRIVATE);
+	size_t often = RING / record(size) / 8 ? RING / record(size) / 8 : 1;
+
+	memset(posted, 0, (size_t)POSTED * STRIDE);
+	for (size_t number = 0;; number++) {
+		unsigned char *at = place_of(ring, number, size);
+		unsigned char *buffer = posted + number % POSTED * STRIDE;
+
+		while (atomic_load_explicit((_Atomic uint64_t *)(void *)at, memory_order_acquire) !=
+		       number + 1)
+			;
+		memcpy(buffer, at + HEAD, size);
+		memcpy(own, buffer, size);
+		if ((number + 1) % often == 0)
+			atomic_store_explicit(&ring->taken, number + 1, memory_order_release);
+	}
+}
+
 static void enter(const char *namespace)
 {
 	char path[256];
@@ -181,8 +237,9 @@ int main(int argc, char **argv)
 	int by_udp = argc == 7 && !strcmp(argv[1], "udp");
 	size_t count = argc == 4 || by_udp ? strtoull(argv[3], NULL, 0) : 0;
 
-	if (count < GROUP || (by_udp && strtoull(argv[2], NULL, 0) > LONGEST)) {
-		fprintf(stderr, "raw writev|readv|line SIZE COUNT (100 or more)\n"
+	int receive = argc == 4 && !strcmp(argv[1], "receive");
+	if (count < GROUP || (receive && strtoull(argv[2], NULL, 0) > STRIDE) || (by_udp && strtoull(argv[2], NULL, 0) > LONGEST)) {
+		fprintf(stderr, "raw writev|readv|line|receive SIZE COUNT (100 or more)\n"
 				"raw udp SIZE COUNT FIRST SECOND ADDRESS\n");
 		return 2;
 	}
@@ -190,6 +247,7 @@ int main(int argc, char **argv)
 	transfer_fn call = !strcmp(argv[1], "readv") ? process_vm_readv : process_vm_writev;
 	size_t size = strtoull(argv[2], NULL, 0);
 	_Atomic uint64_t *word = memory(4096, MAP_SHARED);
+	struct ring *ring = memory(sizeof(*ring), MAP_SHARED);
 	/* Both are private: the child's pages are its own, since it writes them. */
 	volatile unsigned char *there = memory(size, MAP_PRIVATE);
 	void *here = memory(size, MAP_PRIVATE);
@@ -214,6 +272,8 @@ int main(int argc, char **argv)
 				step(word, 2 * turn + 1);
 		}
 		atomic_store(word, 1);
+		if (receive)
+			take_all(ring, (void *)there, size);
 		for (;;)
 			(void)there[size - 1];
 	}
@@ -242,6 +302,8 @@ int main(int argc, char **argv)
 			} else if (by_udp) {
 				send_all(fd, here, size);
 				receive_all(fd, here, size);
+			} else if (receive) {
+				put(ring, turn, here, size);
 			} else {
 				transfer(call, child, here, (void *)there, size);
 			}

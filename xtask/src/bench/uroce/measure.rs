@@ -339,7 +339,7 @@ fn raw(
     let text = crate::host::must(&mut command)?;
     let (name, scale) = match reported {
         Quantity::Time => ("median", 1e-3),
-        Quantity::Bandwidth => ("mean", 1.0),
+        Quantity::Bandwidth | Quantity::Rate => ("mean", 1.0),
     };
     let nanoseconds: f64 = text
         .lines()
@@ -350,6 +350,7 @@ fn raw(
         .parse()?;
     Ok(match reported {
         Quantity::Time => nanoseconds * scale,
+        Quantity::Rate => 1e3 / nanoseconds,
         Quantity::Bandwidth => f64::from(size) / nanoseconds * 1e9 / f64::from(1 << 20),
     })
 }

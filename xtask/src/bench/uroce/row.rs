@@ -126,6 +126,8 @@ pub enum Quantity {
     Time,
     /// The mean, as mebibytes a second.
     Bandwidth,
+    /// The mean, as millions a second.
+    Rate,
 }
 
 /// perftest's fields.

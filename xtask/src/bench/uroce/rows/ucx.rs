@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::bench::uroce::row::{
-    Bound, Carrier, Location, Row, Transports, UCX_BANDWIDTH, UCX_MEDIAN, UCX_RATE, UcxTest, Unit,
-    Work,
+    Bound, Carrier, Location, Quantity, Row, Transports, UCX_BANDWIDTH, UCX_MEDIAN, UCX_RATE,
+    UcxTest, Unit, Work,
 };
 
 const TCP: Transports = Transports::Named("tcp,self");
@@ -56,6 +56,19 @@ const fn by_shm(name: &'static str, test: UcxTest, unit: Unit) -> Row {
     row(name, test, unit, Carrier::Shm, bound)
 }
 
+/// What the calls alone take, with the same copies and nothing else, beside UCX over shared memory.
+const fn alone(name: &'static str, ours: Work, test: UcxTest, unit: Unit) -> Row {
+    Row {
+        name,
+        against: "UCX posix and cma",
+        place: Location::Loopback,
+        unit,
+        bound: Bound::Any,
+        ours,
+        peer: Work::Ucx(test, SHM),
+    }
+}
+
 pub const ROWS: &[Row] = &[
     by_udp("UCX tag_lat 8 B, UDP", LAT, Unit::Microseconds),
     by_udp("UCX tag_bw 64 B, UDP", SMALL, Unit::Messages),
@@ -67,4 +80,22 @@ pub const ROWS: &[Row] = &[
     by_shm("UCX tag_bw 8 KiB, shm", MIDDLE, Unit::Mebibytes),
     by_shm("UCX tag_bw 1 MiB, shm", LARGE, Unit::Mebibytes),
     by_shm("UCX put_bw 64 KiB, shm", PUT, Unit::Mebibytes),
+    alone(
+        "64 B by a ring and posted receives alone",
+        Work::Raw("receive", 64, 2_000_000, Quantity::Rate),
+        SMALL,
+        Unit::Messages,
+    ),
+    alone(
+        "8 KiB by a ring and posted receives alone",
+        Work::Raw("receive", 8192, 100_000, Quantity::Bandwidth),
+        MIDDLE,
+        Unit::Mebibytes,
+    ),
+    alone(
+        "64 KiB by process_vm_writev alone",
+        Work::Raw("writev", 65536, 10_000, Quantity::Bandwidth),
+        PUT,
+        Unit::Mebibytes,
+    ),
 ];
