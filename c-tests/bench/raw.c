@@ -105,7 +105,7 @@ static void transfer(transfer_fn call, pid_t pid, void *here, void *there, size_
 enum { LINE = 64, HEAD = 16, RING = 128 * 1024, POSTED = 4096, STRIDE = 8256 };
 
 struct ring {
-	/* Messages that were taken, in a line of its own. */
+	/* Messages that were taken, alone in a line. */
 	_Atomic uint64_t taken;
 	unsigned char rest[LINE - sizeof(uint64_t)];
 	unsigned char bytes[RING];

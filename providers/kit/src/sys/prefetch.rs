@@ -2,9 +2,9 @@
 
 use core::sync::atomic::AtomicU64;
 
-/// Has the processor fetch the cache line of a word that is about to be written. A line that another
-/// processor wrote last takes as long as a hundred instructions; a locked instruction (of any lock)
-/// waits for the stores before it, and so for their lines.
+/// Has the processor fetch the cache line of a word that is about to be written. A line that
+/// another processor wrote last takes as long as a hundred instructions. A locked instruction (of
+/// any lock) waits for the stores before it, and so for their lines.
 #[inline(always)]
 pub fn to_write(word: &AtomicU64) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

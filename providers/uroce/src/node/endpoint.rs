@@ -81,8 +81,8 @@ pub trait Endpoint: Send + Sync {
         false
     }
 
-    /// There is room for messages that wait for it, if they do. Returns whether there are packets to
-    /// be sent now.
+    /// There is room for messages that wait for it, if they do. Returns whether there are packets
+    /// to be sent now.
     fn on_room(&self, _: &Peer, _: Caller) -> bool {
         false
     }

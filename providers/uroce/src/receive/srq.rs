@@ -165,9 +165,9 @@ impl Srq {
     }
 }
 
-/// Requests that are taken out for messages that come together. The queue is locked once for all of
-/// them, from the first one on until the value is dropped. `IBV_EVENT_SRQ_LIMIT_REACHED` is reported
-/// then.
+/// Requests that are taken out for messages that come together. The queue is locked once for all
+/// of them, from the first one on until the value is dropped. `IBV_EVENT_SRQ_LIMIT_REACHED` is
+/// reported then.
 pub struct SrqTaking<'q> {
     srq: &'q Srq,
     locked: Option<Taking<'q>>,
@@ -185,11 +185,18 @@ impl SrqTaking<'_> {
     }
 }
 
-impl Drop for SrqTaking<'_> {
-    fn drop(&mut self) {
+impl SrqTaking<'_> {
+    /// Others may use the queue until the next request is taken out.
+    pub fn give_back(&mut self) {
         // Without the lock.
         let at_limit = self.locked.take().is_some_and(|locked| locked.at_limit);
         self.srq.report(at_limit);
+    }
+}
+
+impl Drop for SrqTaking<'_> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 

@@ -102,7 +102,7 @@ pub use segment::{PeerSegment, SEGMENT, Segment, TABLES};
 pub use traffic::Links;
 pub use wire::{
     FEW, Few, Fill, Front, Header, MESSAGE, MESSAGE_HEAD, MESSAGE_MAX, NotPut, Outcome, PACKET,
-    Put, Room, SendUpdates,
+    Put, Room, SHARE, SendUpdates,
 };
 
 /// Nanoseconds after which a sleeping thread can see all that was shown before others could see

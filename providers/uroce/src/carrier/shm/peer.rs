@@ -85,6 +85,8 @@ pub struct Peer {
     pub(super) awaits: AtomicBool,
     /// Whether there is room for queue pairs that wait for it, as it was then.
     pub(super) can_serve: AtomicBool,
+    /// Whether there is none for others, as it was then.
+    pub(super) crowded: AtomicBool,
     /// The sleep of the peer's that it was woken from last: once is enough for each.
     pub(super) woken: AtomicU64,
     /// Which threads of this process use it.
@@ -278,6 +280,9 @@ impl Peer {
     /// Puts a message of so many bytes into the ring, if need be after a short wait for room: the
     /// ring serves all queue pairs of two processes, and holds fewer messages than many of them may
     /// post.
+    ///
+    /// # Errors
+    /// [`NotPut`], if it is not in the ring.
     #[inline(always)]
     pub fn put_when_room(
         &self,
@@ -359,6 +364,10 @@ impl Peer {
         if self.can_serve.load(Relaxed) != can_serve {
             self.can_serve.store(can_serve, Release);
         }
+        let crowded = awaits && out.is_crowded();
+        if self.crowded.load(Relaxed) != crowded {
+            self.crowded.store(crowded, Relaxed);
+        }
     }
 
     #[inline]
@@ -400,13 +409,20 @@ impl Peer {
         taken != self.collected.load(Acquire) || self.can_serve.load(Relaxed)
     }
 
+    /// Whether other queue pairs wait for the room that there is. A late value costs them a turn.
+    #[must_use]
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.crowded.load(Relaxed)
+    }
+
     /// The messages of a queue pair wait for room from now on, see
-    /// [`super::Directory::collect`]. Returns the position of the last byte that was sent; `None` if
-    /// the peer is gone.
+    /// [`super::Directory::collect`]. Returns the position of the last sent byte; `None` if the
+    /// peer is gone.
     #[must_use]
     pub fn wait_for_room(&self, index: u32) -> Option<u64> {
         let mut out = self.out.lock();
-        // What was taken meanwhile counts: the peer may take nothing more.
+        // Records that were taken meanwhile count: the peer may take no others.
         out.look(self.link.memory()).ok()?;
         let last = out.wait_for_room(index);
         self.note(&out);

@@ -216,6 +216,7 @@ impl Peers {
             collected: AtomicU64::new(0),
             awaits: AtomicBool::new(false),
             can_serve: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
             woken: AtomicU64::new(0),
             claims: Claims::default(),
         })

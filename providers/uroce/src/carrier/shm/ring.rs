@@ -17,7 +17,7 @@
 //! - *A record.* Its bytes, and the words behind its first, are plain copies and relaxed stores
 //!   before the release store of its first word ([`Producer::publish`]). The consumer reads them
 //!   after it has acquired that word. So are the zeros of one that was given up
-//!   ([`Producer::abandon`]): a consumer looks at a line after it has acquired the record before it.
+//!   ([`Producer::abandon`]): a consumer has acquired the record before a line when it looks there.
 //! - *Its room.* The consumer's reads of a record, its relaxed zeros ([`Consumer::advance`]) and
 //!   refusals ([`Consumer::refuse`]) come before the release store of its position
 //!   ([`Consumer::report`]). The producer writes there after it has acquired the position, so no
@@ -391,7 +391,7 @@ pub struct Consumer {
     reported: u64,
     /// It waits to hear of more.
     owing: bool,
-    /// It was told of some before the end of a look.
+    /// Some were reported before the end of a look.
     early: bool,
     refused: u64,
 }
@@ -592,7 +592,7 @@ impl Consumer {
         if self.reported == self.head || !self.has_to_report(memory) {
             return Ok(early);
         }
-        self.tell(memory)?;
+        self.store_taken(memory)?;
         Ok(true)
     }
 
@@ -607,10 +607,10 @@ impl Consumer {
             return Ok(());
         }
         self.early = true;
-        self.tell(memory)
+        self.store_taken(memory)
     }
 
-    fn tell(&mut self, memory: &Shared) -> Result<(), Broken> {
+    fn store_taken(&mut self, memory: &Shared) -> Result<(), Broken> {
         self.owing = false;
         self.reported = self.head;
         self.place

@@ -30,7 +30,7 @@ const _: () = assert!(MESSAGE_HEAD + MESSAGE_MAX <= LONGEST);
 // So much data is in the first line of a message, behind two words.
 const _: () = assert!(FEW == (SHORT - 2) * size_of::<u64>());
 
-/// Bytes that are copied at once by way of another place.
+/// Bytes that are copied at once through another place.
 const AT_ONCE: usize = 4096;
 
 /// Writes the data of a message.
@@ -236,7 +236,9 @@ pub struct Out {
 
 /// Bytes of room for each queue pair whose messages wait for it, before the next one is served. A
 /// consumer that does not hear that its producer waits reports twice as many at a time.
-const SHARE: u64 = 8192;
+pub const SHARE: u64 = 8192;
+/// Bytes of room that are left to such queue pairs while there are any.
+const LEFT: u64 = 2 * SHARE;
 
 /// The most messages that find no room and are not waited for after a wait in vain.
 const PENALTY: u32 = 64;
@@ -556,6 +558,12 @@ impl Out {
     pub fn awaits(&self) -> bool {
         let any_outcome = !self.sent.is_empty() || !self.outcomes.is_empty();
         any_outcome || !self.backlog.is_empty() || !self.short.is_empty()
+    }
+
+    /// Whether the room is that of queue pairs that wait for it, and not of messages that are
+    /// posted meanwhile.
+    pub fn is_crowded(&self) -> bool {
+        !self.short.is_empty() && self.producer.room() < LEFT
     }
 
     /// Up to where records were taken, as far as it was looked at.

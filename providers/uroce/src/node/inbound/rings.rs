@@ -362,19 +362,20 @@ fn report(
     known: &mut Known,
     updates: &mut SendUpdates,
 ) {
+    // Ahead of those that learn of an outcome, and may have more to send.
+    for index in &updates.roomy {
+        if let Some(endpoint) = known.get(transport, *index)
+            && endpoint.on_room(peer, turn.caller())
+        {
+            turn.pass().transmit(*index);
+        }
+    }
     for (number, outcome) in &updates.outcomes {
         if let Some(index) = transport.index(*number)
             && let Some(endpoint) = known.get(transport, index)
             && endpoint.on_outcome(peer, *outcome, turn.caller())
         {
             turn.pass().transmit(index);
-        }
-    }
-    for index in &updates.roomy {
-        if let Some(endpoint) = known.get(transport, *index)
-            && endpoint.on_room(peer, turn.caller())
-        {
-            turn.pass().transmit(*index);
         }
     }
     for index in &updates.ready {

@@ -231,6 +231,9 @@ impl EagerReceiver {
         {
             qp.overrun();
         }
+        if intake.mode == AccessMode::Faultable {
+            intake.give_back();
+        }
         Some(())
     }
 }
@@ -243,8 +246,8 @@ struct Intake<'a> {
     source: u32,
     memory: Scattering<'a>,
     mode: AccessMode,
-    /// A piece of a request of the shared queue, of memory that is not cached. Requests of the queue
-    /// pair's own are known since they were posted.
+    /// A piece of a request of the shared queue, of memory that is not cached. Requests of the
+    /// queue pair's own are known since they were posted.
     unknown: Option<Sge>,
     /// Its shared receive queue. It is locked before the completion queue is, and stays so.
     shared: Option<SrqTaking<'a>>,
@@ -273,6 +276,16 @@ impl<'a> Intake<'a> {
             unknown: None,
             shared: qp.srq().map(|srq| srq.taking()),
             queue: qp.recv_cq().map(|cq| cq.filling()),
+        }
+    }
+
+    /// Others may use the queues until the next message: copies by the kernel take long.
+    fn give_back(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.give_back();
+        }
+        if let Some(shared) = &mut self.shared {
+            shared.give_back();
         }
     }
 

@@ -22,8 +22,8 @@
 //! room ([`EagerSender::on_room`]). The protocol takes it only on unreliable connections, and where
 //! the fast path may not be used any more.
 //!
-//! *Time limit.* As long as messages are in flight, or wait for room, a deadline runs ([`super::super::stall`]): a
-//! peer that takes nothing from its ring ends the connection.
+//! *Time limit.* As long as messages are in flight, or wait for room, a deadline runs
+//! ([`super::super::stall`]): a peer that takes nothing from its ring ends the connection.
 //!
 //! *Tests.* `super::super::tests`: completion, refusal, flush, the penalty.
 //! `providers/uroce/tests`: `stalled.rs`, `credits.rs`.
@@ -35,7 +35,7 @@ use super::credit::CreditWindow;
 use super::in_flight::{self, Header, InFlight};
 use crate::carrier::qpn;
 use crate::carrier::shm::{Directory, Few, GateSeen, Header as MessageHeader, Outcome};
-use crate::carrier::shm::{MESSAGE_MAX, NotPut, Put, Room, RoomWait};
+use crate::carrier::shm::{MESSAGE_MAX, NotPut, Put, Room, RoomWait, SHARE};
 use crate::clock;
 use crate::cq::{Entry, success};
 use crate::memory::{AccessMode, InvalidationListener, MrCache, piece};
@@ -203,7 +203,7 @@ impl EagerSender {
 
     /// Whether a message that has just found no room waits for it, while none is in flight. The
     /// protocol would send it as packets, and then all that are posted until it has nothing under
-    /// way. It is told when there is room ([`EagerSender::on_room`]).
+    /// way. [`EagerSender::on_room`] is called when there is room.
     fn waits_for_room(&mut self, connection: &mut Connection, qp: &Resources) -> bool {
         let no_room = std::mem::take(&mut self.no_room);
         // Other services have no outcome that may be late.
@@ -263,6 +263,10 @@ impl EagerSender {
             flags: given.flags(),
             immediate,
         };
+        if is_crowded(connection, qp) {
+            self.no_room = true;
+            return false;
+        }
         let (mode, data) = (AccessMode::Direct, &data);
         self.put(connection, qp, &request, (data, mode), wait)
             .is_some()
@@ -523,6 +527,13 @@ fn begin_watch(connection: &mut Connection, qp: &Resources) {
     }
 }
 
+/// Whether the messages of other queue pairs wait for the room that there is.
+#[inline]
+fn is_crowded(connection: &Connection, qp: &Resources) -> bool {
+    let crowded = connection.peer().is_some_and(|peer| peer.is_crowded());
+    crowded && qp.service() == Service::Rc
+}
+
 fn read(
     qp: &Resources,
     (data, mode): (&Data<'_>, AccessMode),
@@ -597,7 +608,7 @@ impl EagerSender {
             return false;
         }
         if !self.deferred.is_empty() {
-            self.send_deferred(connection, qp, mode);
+            self.send_deferred(connection, qp, mode, false);
         }
         self.resume(connection, qp)
     }
@@ -613,22 +624,35 @@ impl EagerSender {
         if self.short_since.take().is_none() {
             return false;
         }
-        self.send_deferred(connection, qp, mode);
+        self.send_deferred(connection, qp, mode, true);
         self.resume(connection, qp)
     }
 
-    /// Messages that waited for others follow them into the ring, as many as there is room for. The
-    /// protocol would send them as packets, and then all that are posted until it has nothing under
-    /// way.
-    fn send_deferred(&mut self, connection: &mut Connection, qp: &Resources, mode: AccessMode) {
+    /// Messages that waited follow into the ring, as many as there is room for; `in_turn` if the
+    /// room is this queue pair's, up to its share. The protocol would send them as packets, and
+    /// then all that are posted until it has nothing under way.
+    fn send_deferred(
+        &mut self,
+        connection: &mut Connection,
+        qp: &Resources,
+        mode: AccessMode,
+        in_turn: bool,
+    ) {
         let mut waiting = std::mem::take(&mut self.deferred);
-        while let Some(wr) = waiting.front()
-            && self.retry(connection, qp, wr, mode)
-        {
+        let mut left = if in_turn { SHARE } else { u64::MAX };
+        while let Some(wr) = waiting.front() {
+            if left == 0 || !in_turn && is_crowded(connection, qp) {
+                self.no_room = true;
+                break;
+            }
+            let length = u64::from(wr.data.length().unwrap_or(0));
+            if !self.retry(connection, qp, wr, mode) {
+                break;
+            }
+            left = left.saturating_sub(length.max(64));
             waiting.pop_front();
         }
-        let all_sent = waiting.is_empty();
-        if !all_sent && self.in_flight.is_empty() {
+        if !waiting.is_empty() && self.in_flight.is_empty() {
             // It is its turn again when the others had theirs.
             self.waits_for_room(connection, qp);
         }

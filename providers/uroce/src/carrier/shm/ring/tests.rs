@@ -158,7 +158,7 @@ fn queue_pairs_that_wait_for_room_are_served_in_turn_as_far_as_there_is_some() {
     for index in 1..=5 {
         assert_eq!(out.wait_for_room(index), Some(SIZE - 1));
     }
-    assert!(out.awaits() && !out.can_serve());
+    assert!(out.awaits() && !out.can_serve() && out.is_crowded());
     assert_eq!(out.collect(&link, &mut updates), Ok(false));
     assert!(updates.roomy.is_empty());
     // The producer does not ask, and hears of an eighth of the ring.
@@ -167,8 +167,8 @@ fn queue_pairs_that_wait_for_room_are_served_in_turn_as_far_as_there_is_some() {
     }
     out.collect(&link, &mut updates).expect("right");
     assert_eq!(updates.roomy, [1, 2], "each has its share");
-    // They did not use it.
-    assert!(out.can_serve() && out.awaits());
+    // They did not use it, and it is theirs no longer.
+    assert!(out.can_serve() && out.awaits() && !out.is_crowded());
     out.collect(&link, &mut updates).expect("right");
     assert_eq!(updates.roomy, [1, 2, 3, 4]);
     updates.clear();
