@@ -106,8 +106,8 @@ impl ApplicationMemory {
     pub fn write_from(&self, shared: &Shared, at: usize) -> core::result::Result<(), OutOfRange> {
         let from = shared.place(at, self.length)?;
         let to = self.at(0, self.length)?;
-        // SAFETY: `from` is inside the mapping, `to` inside the range, which `new` was promised. The
-        // C function is called, rather than a copy of Rust's, since others may write meanwhile.
+        // SAFETY: `from` is inside the mapping, `to` inside the range, which `new` was promised.
+        // The C function is called, rather than a copy of Rust's, since others may write meanwhile.
         unsafe { libc::memcpy(to.cast(), from, self.length) };
         Ok(())
     }
