@@ -25,12 +25,13 @@
 //! *Time limit.* As long as messages are in flight, or wait for room, a deadline runs
 //! ([`super::super::stall`]): a peer that takes nothing from its ring ends the connection.
 //!
-//! *Tests.* `super::super::tests`: completion, refusal, flush, the penalty.
+//! *Tests.* `super::super::tests`: completion, refusal, flush; room.
 //! `providers/uroce/tests`: `stalled.rs`, `credits.rs`.
 
 use super::super::connection::Connection;
 use super::super::requests;
 use super::super::resources::Resources;
+use super::backoff::Backoff;
 use super::credit::CreditWindow;
 use super::in_flight::{self, Header, InFlight};
 use crate::carrier::qpn;
@@ -57,8 +58,6 @@ use uroce_engine::work::{
 const FLAGS: u32 = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 /// Pieces of memory of a request that was with the protocol.
 const PIECES: usize = 4;
-/// The least and the most requests that take the protocol path after a refusal.
-const PENALTY: [u32; 2] = [1, 64];
 
 /// The sending side of the fast path.
 pub(super) struct EagerSender {
@@ -78,36 +77,6 @@ pub(super) struct EagerSender {
     window: CreditWindow,
     /// The region of the local key that the last short message used.
     cache: MrCache,
-}
-
-/// How many requests take the protocol path after a refusal.
-#[derive(Debug, Default)]
-struct Backoff {
-    /// Requests that are to take the protocol path.
-    left: u32,
-    penalty: u32,
-}
-
-impl Backoff {
-    #[inline]
-    fn is_over(&self) -> bool {
-        self.left == 0
-    }
-
-    fn passed_one(&mut self) {
-        self.left = self.left.saturating_sub(1);
-    }
-
-    fn refused(&mut self) {
-        let [least, most] = PENALTY;
-        self.penalty = (self.penalty * 2).clamp(least, most);
-        self.left = self.penalty;
-    }
-
-    #[inline]
-    fn succeeded(&mut self) {
-        self.penalty = 0;
-    }
 }
 
 impl EagerSender {
@@ -776,45 +745,4 @@ fn fail(
     let completion = Completion::new(id, status, opcode);
     connection.counting().count(&completion);
     qp.complete(Entry::new(completion, qp.number));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Requests that take the protocol path until the fast path is tried again.
-    fn until_over(backoff: &mut Backoff) -> u32 {
-        let mut count = 0;
-        while !backoff.is_over() {
-            backoff.passed_one();
-            count += 1;
-        }
-        count
-    }
-
-    #[test]
-    fn each_refusal_doubles_the_requests_that_take_the_protocol_path() {
-        let mut backoff = Backoff::default();
-        assert!(backoff.is_over());
-        let counts: Vec<u32> = (0..9)
-            .map(|_| {
-                backoff.refused();
-                until_over(&mut backoff)
-            })
-            .collect();
-        assert_eq!(counts, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
-        backoff.passed_one();
-        assert!(backoff.is_over(), "it does not wrap");
-    }
-
-    #[test]
-    fn a_success_ends_the_penalty() {
-        let mut backoff = Backoff::default();
-        backoff.refused();
-        backoff.refused();
-        until_over(&mut backoff);
-        backoff.succeeded();
-        backoff.refused();
-        assert_eq!(until_over(&mut backoff), 1);
-    }
 }

@@ -4,6 +4,7 @@
 //! | module | type | owns |
 //! | --- | --- | --- |
 //! | `eager_send` | `EagerSender` | messages in flight, requests behind them, the epoch that the peer expects |
+//! | `backoff` | `Backoff` | how many requests take the protocol path after a refusal |
 //! | `in_flight` | `Queue`, `InFlight` | the requests in flight |
 //! | `eager_receive` | `EagerReceiver` | the epoch of the peer's next message, the cache of receive memory |
 //! | `credit` | `CreditGrant`, `CreditWindow` | the messages that the peer may complete at once, and the peer's grant |
@@ -23,6 +24,7 @@
 //! *Locks.* All of it is under the queue pair's lock; see each module for the locks taken
 //! meanwhile.
 
+mod backoff;
 mod credit;
 mod eager_receive;
 mod eager_send;
