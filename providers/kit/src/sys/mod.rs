@@ -53,6 +53,7 @@ pub mod scratch;
 pub mod shared;
 pub mod signal;
 pub mod stat;
+pub mod thread;
 pub mod write;
 
 #[cfg(test)]

@@ -11,13 +11,14 @@ use crate::node::registry::NEVER;
 use kit::errno::{Errno, Result};
 use kit::sys::epoll::wait;
 use kit::sys::ready::{self, ReadyTo};
+use kit::sys::thread::Thread;
 use kit::sys::{cycles, sched};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 /// A thread that polled the sockets so recently polls again, or has just found the event that wakes
@@ -47,6 +48,8 @@ pub(in crate::node) struct Alarm {
     pub(super) posts: AtomicU64,
     /// When a poller looked at the sockets last, in cycles.
     looked: AtomicU64,
+    /// The thread that did.
+    poller: AtomicI32,
     /// The progress thread leaves the sockets alone.
     pub(super) backing_off: AtomicBool,
     /// Whether a thread waits without polling.
@@ -74,6 +77,7 @@ impl Alarm {
             polls: AtomicU64::new(0),
             posts: AtomicU64::new(0),
             looked: AtomicU64::new(0),
+            poller: AtomicI32::new(0),
             backing_off: AtomicBool::new(false),
             waiting: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -115,6 +119,13 @@ impl Alarm {
     #[inline]
     pub fn looked(&self) {
         self.looked.store(cycles::now(), Relaxed);
+        self.poller.store(Thread::current().number(), Relaxed);
+    }
+
+    /// The thread that checked the sockets last, if one did.
+    pub(super) fn poller(&self) -> Option<Thread> {
+        let number = self.poller.load(Relaxed);
+        (number != 0).then(|| Thread::of(number))
     }
 
     /// Whether a thread polled just now.

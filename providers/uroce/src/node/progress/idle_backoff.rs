@@ -5,7 +5,9 @@
 use super::alarm::Alarm;
 use crate::clock;
 use crate::node::transport::Transport;
+use kit::sys::thread::Thread;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
 
 pub(super) const MILLISECOND: u64 = 1_000_000;
 /// How long a backoff takes, at least.
@@ -35,6 +37,8 @@ pub(super) struct IdleBackoff {
     /// the progress thread last woke: packets wake it, and then a poller with many packets would
     /// look like one that hardly polls.
     since: (u64, u64),
+    /// The processor time of the poller then.
+    used: Option<Duration>,
     /// Until then it does not back off.
     awake_until: u64,
 }
@@ -50,6 +54,7 @@ impl IdleBackoff {
             rest: 0,
             seen,
             since: (now, seen),
+            used: None,
             awake_until: 0,
         }
     }
@@ -112,8 +117,11 @@ impl IdleBackoff {
             self.lasted = 0;
         }
         self.seen = polls;
-        if waited_for || busy || self.now.saturating_sub(self.since.0) > BACKOFF {
+        let time = || alarm.poller().and_then(Thread::time);
+        let ran = || Some(time()?.saturating_sub(self.used?));
+        if waited_for || busy || is_over(self.now.saturating_sub(self.since.0), ran) {
             self.since = (self.now, polls);
+            self.used = time();
         }
         waited_for
     }
@@ -131,6 +139,13 @@ impl IdleBackoff {
     }
 }
 
+/// Whether polls have been counted for long enough: while the poller ran for [`BACKOFF`]. Other
+/// programs may have the processor in between.
+fn is_over(lasted: u64, ran: impl FnOnce() -> Option<Duration>) -> bool {
+    let waits = || ran().is_some_and(|ran| ran < Duration::from_nanos(BACKOFF));
+    lasted > BACKOFF && (lasted > LONG_BACKOFF || !waits())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +159,7 @@ mod tests {
             rest: 0,
             seen: 0,
             since: (0, 0),
+            used: None,
             awake_until: 0,
         }
     }
@@ -165,6 +181,16 @@ mod tests {
         backoff.ended(backoff.time(false), BACKOFF);
         assert_eq!(backoff.rest, 0);
         assert_eq!(backoff.lasted, BACKOFF / 4 + BACKOFF);
+    }
+
+    #[test]
+    fn polls_are_counted_while_the_poller_runs() {
+        let ran = |nanos| move || Some(Duration::from_nanos(nanos));
+        assert!(!is_over(BACKOFF, ran(BACKOFF)));
+        assert!(is_over(BACKOFF + 1, ran(BACKOFF)));
+        assert!(is_over(BACKOFF + 1, || None));
+        assert!(!is_over(LONG_BACKOFF, ran(BACKOFF / 2)), "it waits");
+        assert!(is_over(LONG_BACKOFF + 1, ran(0)));
     }
 
     #[test]

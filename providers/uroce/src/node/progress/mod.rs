@@ -34,6 +34,12 @@
 //! ms: on one processor each turn of the thread stops the poller. It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
 //!
+//! *Few processors.* With more programs than processors, a program may not poll because another one
+//! has its processor. That is no reason to stay awake: the thread would take three of four packets
+//! of MPI ranks, by the kernel's copies, and each one would stop a rank. Therefore the thread looks
+//! whether the one that polled last could run (proc(5)) but did not, and counts its polls over the
+//! time for which it ran, within 8 ms.
+//!
 //! A thread that posts all the time and polls rarely (64 queue pairs, one poll for 1600 requests)
 //! leaves its packets to the progress thread, which then looks every 100 to 400 µs instead of for
 //! each packet (`moderation`).

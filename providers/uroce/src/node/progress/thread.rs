@@ -15,16 +15,21 @@ use crate::node::registry::NEVER;
 use crate::node::transport::Transport;
 use kit::errno::Result;
 use kit::sync::Mutex;
+use kit::sys::thread::Thread;
 use kit::sys::{epoll::wait, sched};
 use rustix::event::epoll::Event;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// How long received packets wait for a poller, while the progress thread backs off, until they
 /// count as left.
 const LEFT: u64 = MILLISECOND;
+/// A thread that runs without a poll for so many times [`LEFT`] spins on memory, or computes. To
+/// post a hundred requests takes less.
+const SPINS: u32 = 2;
 /// A deadline that is nearer is measured from the current time, not from the time when the progress
 /// thread woke.
 const NEAR: u64 = 10_000_000;
@@ -168,13 +173,49 @@ fn is_theirs(transport: &Transport) -> bool {
     transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok_and(again)
 }
 
-/// Whether packets wait and no thread polls, late in a backoff.
+/// Whether packets wait late in a backoff, and no thread polls although the one that polled last
+/// could.
 fn is_left(transport: &Transport, woken: Woken) -> bool {
-    let polls = || transport.alarm.polls.load(Relaxed);
-    let before = polls();
-    let some = !woken.sources.is_empty();
-    let idle = |lasted| lasted >= LEFT && polls() == before;
-    some && doze(transport, LEFT).is_ok_and(idle) && transport.alarm.has_some()
+    if woken.sources.is_empty() {
+        return false;
+    }
+    let alarm = &transport.alarm;
+    let before = alarm.polls.load(Relaxed);
+    let poller = alarm.poller();
+    let time = || poller.and_then(Thread::time);
+    for _ in 0..SPINS {
+        let used = time();
+        let waited = doze(transport, LEFT).unwrap_or(0);
+        if waited < LEFT || alarm.polls.load(Relaxed) != before || !alarm.has_some() {
+            return false;
+        }
+        let ran = time().zip(used).map(|(now, used)| now.saturating_sub(used));
+        match activity(ran, || poller.and_then(Thread::can_run)) {
+            Activity::Runs => {}
+            Activity::Waits => return false,
+            Activity::Sleeps => return true,
+        }
+    }
+    true
+}
+
+/// What a thread does that does not poll.
+#[derive(Debug, PartialEq)]
+enum Activity {
+    Runs,
+    /// Other programs have the processor.
+    Waits,
+    /// Or nothing is known.
+    Sleeps,
+}
+
+/// What a thread does that has run for so long within [`LEFT`].
+fn activity(ran: Option<Duration>, can_run: impl FnOnce() -> Option<bool>) -> Activity {
+    match ran {
+        Some(ran) if ran >= Duration::from_nanos(LEFT / 2) => Activity::Runs,
+        Some(_) if can_run() == Some(true) => Activity::Waits,
+        _ => Activity::Sleeps,
+    }
 }
 
 /// Waits for a kick or a watched descriptor, for this many nanoseconds at most. Returns how many it
@@ -308,6 +349,21 @@ fn work(progress: &Progress, mut sources: Sources, now: u64) -> bool {
 mod tests {
     use super::*;
     use crate::node::progress::idle_backoff::BACKOFF;
+
+    #[test]
+    fn a_thread_that_could_run_and_did_not_waits_for_a_processor() {
+        let [little, much] = [LEFT / 10, LEFT].map(|nanos| Some(Duration::from_nanos(nanos)));
+        let can = |can_run| move || can_run;
+        assert_eq!(activity(much, can(Some(true))), Activity::Runs);
+        assert_eq!(activity(little, can(Some(true))), Activity::Waits);
+        assert_eq!(activity(little, can(Some(false))), Activity::Sleeps);
+        assert_eq!(activity(little, can(None)), Activity::Sleeps);
+        assert_eq!(
+            activity(None, can(Some(true))),
+            Activity::Sleeps,
+            "it ended"
+        );
+    }
 
     #[test]
     fn a_near_deadline_is_exact() {

@@ -1,0 +1,119 @@
+//! Threads of this process: the processor time that one has used, and whether it could run.
+
+use super::clock;
+use core::cell::Cell;
+use std::fs::File;
+use std::io::Read;
+use std::time::Duration;
+
+/// A thread of this process, by its number (gettid(2)). The number of one that has ended may be
+/// that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thread(i32);
+
+impl Thread {
+    /// The calling thread. Only the first call of a thread asks the kernel.
+    #[inline]
+    #[must_use]
+    pub fn current() -> Self {
+        thread_local! {
+            static NUMBER: Cell<i32> = const { Cell::new(0) };
+        }
+        let known = NUMBER.try_with(Cell::get).unwrap_or(0);
+        if known != 0 {
+            return Self(known);
+        }
+        let number = rustix::thread::gettid().as_raw_nonzero().get();
+        // In a thread that ends there may be no place for it.
+        let _ = NUMBER.try_with(|place| place.set(number));
+        Self(number)
+    }
+
+    /// The thread of a number.
+    #[must_use]
+    pub fn of(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The processor time that it has used; `None` if there is no such thread, or where the process
+    /// may not ask.
+    #[must_use]
+    pub fn time(self) -> Option<Duration> {
+        clock::time_of_thread(self.0)
+    }
+
+    /// Whether it runs or waits for a processor, and does not sleep; `None` if that cannot be read
+    /// from proc(5).
+    #[must_use]
+    pub fn can_run(self) -> Option<bool> {
+        let mut text = [0; 64];
+        let mut file = File::open(format!("/proc/self/task/{}/stat", self.0)).ok()?;
+        let length = file.read(&mut text).ok()?;
+        Some(state(text.get(..length)?)? == b'R')
+    }
+}
+
+/// The state in `/proc/PID/stat`: it follows the name, which is in parentheses and may contain any
+/// characters, of which there are 15 at most.
+fn state(text: &[u8]) -> Option<u8> {
+    let name_ends = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(name_ends + 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no clock of a thread by its number, and no proc(5)")]
+    fn a_thread_that_computes_uses_time_and_can_run() {
+        let thread = Thread::current();
+        let before = thread.time().expect("permitted");
+        while thread.time().expect("permitted") == before {
+            std::hint::spin_loop();
+        }
+        assert_eq!(thread.can_run(), Some(true));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no clock of another thread, and no proc(5)")]
+    fn a_thread_that_waits_cannot_run() {
+        let (sender, receiver) = mpsc::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                sender.send(Thread::current()).expect("received");
+                ends.recv().expect_err("nothing is sent");
+            });
+            let thread = receiver.recv().expect("sent");
+            while thread.can_run() != Some(false) {
+                std::thread::yield_now();
+            }
+            drop(end);
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no clock of another thread, and no proc(5)")]
+    fn of_a_thread_that_does_not_exist_nothing_is_known() {
+        // The kernel gives no such number (PID_MAX_LIMIT).
+        let nothing = Thread::of(1 << 25);
+        assert_eq!((nothing.time(), nothing.can_run()), (None, None));
+        assert_eq!(Thread::of(Thread::current().number()), Thread::current());
+    }
+
+    #[test]
+    fn the_state_follows_the_name() {
+        assert_eq!(state(b"7 (cat) S 1 2"), Some(b'S'));
+        assert_eq!(state(b"7 (a) R (b) R 1 2"), Some(b'R'));
+        assert_eq!(state(b"7 (cat)"), None);
+        assert_eq!(state(b""), None);
+    }
+}
