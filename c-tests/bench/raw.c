@@ -13,6 +13,12 @@
  *                                a datagram that goes to and fro by UDP, one way, both ends
  *                                polling their sockets; in these network namespaces (names of
  *                                /run/netns), the first of which has the IPv4 address
+ *     ./raw stream SIZE COUNT FIRST SECOND ADDRESS PAYLOAD
+ *                                a stream of UDP datagrams from the second namespace to the first
+ *                                one: SIZE bytes, COUNT times, in datagrams of PAYLOAD bytes and 16
+ *                                more, as many as headers and check sum of RoCE v2 have. A call
+ *                                sends and receives as many datagrams as it can (UDP_SEGMENT,
+ *                                UDP_GRO). The receiver counts the bytes; lost ones do not count.
  *
  * The two processes are on the first two processors that may be used. Two lines,
  * nanoseconds for one way of SIZE bytes: the mean, and the median of groups of
@@ -23,6 +29,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -225,6 +232,133 @@ static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t
 	}
 }
 
+/* Bytes of RoCE v2 around a payload: BTH and ICRC. */
+enum { AROUND = 16 };
+/* Bytes and datagrams that a call sends at most. */
+enum { RUN_BYTES = 65000, RUN = 64 };
+/* Bytes under way at most: a path of 10 ms is filled, and the receiver's socket holds them. */
+enum { WINDOW = 4 << 20, ROOM = 16 * WINDOW };
+/* Nothing arrives for so long, in nanoseconds: what was under way is lost. */
+enum { PATIENCE = 100000000 };
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+/* What the two ends of a stream know of each other, in bytes of payload. */
+struct stream {
+	_Atomic uint64_t ready;
+	/* The end of the furthest datagram that has arrived. */
+	_Atomic uint64_t furthest;
+	/* All that have arrived. */
+	_Atomic uint64_t arrived;
+};
+
+static void option(int fd, int level, int name, int value)
+{
+	if (setsockopt(fd, level, name, &value, sizeof(value)))
+		die("setsockopt");
+}
+
+/* Counts what arrives. Each datagram begins with the place of its end in the stream. */
+static void count_stream(const char *address, size_t payload, struct stream *stream)
+{
+	static unsigned char bytes[1 << 16];
+	int fd = udp(address, NULL);
+
+	option(fd, SOL_SOCKET, SO_RCVBUFFORCE, ROOM);
+	option(fd, SOL_UDP, UDP_GRO, 1);
+	atomic_store(&stream->ready, 1);
+	for (;;) {
+		ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
+		size_t datagrams = got < 0 ? 0 : (size_t)got / (payload + AROUND);
+		uint64_t end;
+
+		if (got < 0 && errno != EAGAIN)
+			die("recv");
+		if (!datagrams)
+			continue;
+		memcpy(&end, bytes + (datagrams - 1) * (payload + AROUND), sizeof(end));
+		atomic_fetch_add(&stream->arrived, datagrams * payload);
+		atomic_store(&stream->furthest, end);
+	}
+}
+
+/* Sends so many bytes, and returns how many have arrived. */
+static uint64_t send_stream(int fd, size_t payload, uint64_t all, struct stream *stream)
+{
+	static unsigned char bytes[RUN_BYTES];
+	size_t length = payload + AROUND, most = RUN_BYTES / length;
+	uint64_t sent = 0, lost = 0, seen = 0, since = now();
+
+	if (most > RUN)
+		most = RUN;
+	option(fd, SOL_SOCKET, SO_SNDBUFFORCE, ROOM);
+	option(fd, SOL_UDP, UDP_SEGMENT, (int)length);
+	for (;;) {
+		uint64_t there = atomic_load(&stream->furthest);
+		size_t run = 0;
+
+		if (there != seen) {
+			seen = there;
+			since = now();
+		} else if (sent != seen && now() - since > PATIENCE) {
+			lost = sent;
+		}
+		if (sent >= all && (there >= sent || lost >= sent))
+			return atomic_load(&stream->arrived);
+		if (sent - (there > lost ? there : lost) > WINDOW)
+			continue;
+		for (; run < most && sent < all; run++) {
+			sent += payload;
+			memcpy(bytes + run * length, &sent, sizeof(sent));
+		}
+		while (run && send(fd, bytes, run * length, 0) < 0) {
+			if (errno != EAGAIN)
+				die("send");
+		}
+		since = run ? now() : since;
+	}
+}
+
+/* One end of the stream is a child of its own. Prints the nanoseconds of `size` bytes. */
+static int stream(size_t size, size_t count, const cpu_set_t *allowed, char **where)
+{
+	size_t payload = strtoull(where[3], NULL, 0);
+	struct stream *stream = memory(sizeof(*stream), MAP_SHARED);
+
+	if (payload < 8 || payload > RUN_BYTES - AROUND) {
+		fprintf(stderr, "PAYLOAD is from 8 to %d\n", RUN_BYTES - AROUND);
+		return 2;
+	}
+	pid_t child = fork();
+	if (child < 0)
+		die("fork");
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pin(allowed, 0);
+		enter(where[0]);
+		count_stream(where[2], payload, stream);
+	}
+	pin(allowed, 1);
+	while (!atomic_load(&stream->ready)) {
+		if (waitpid(child, NULL, WNOHANG) == child)
+			return 1;
+	}
+	enter(where[1]);
+	uint64_t began = now();
+	uint64_t arrived = send_stream(udp(NULL, where[2]), payload, size * count, stream);
+	double took = (double)(now() - began);
+
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	printf("mean\t%.2f\n", took * (double)size / (double)arrived);
+	return 0;
+}
+
 static int by_value(const void *left, const void *right)
 {
 	double a = *(const double *)left, b = *(const double *)right;
@@ -238,9 +372,14 @@ int main(int argc, char **argv)
 	size_t count = argc == 4 || by_udp ? strtoull(argv[3], NULL, 0) : 0;
 
 	int receive = argc == 4 && !strcmp(argv[1], "receive");
-	if (count < GROUP || (receive && strtoull(argv[2], NULL, 0) > STRIDE) || (by_udp && strtoull(argv[2], NULL, 0) > LONGEST)) {
+	int by_stream = argc == 8 && !strcmp(argv[1], "stream");
+	if (by_stream)
+		count = strtoull(argv[3], NULL, 0);
+	size_t longest = receive ? STRIDE : by_udp ? LONGEST : SIZE_MAX;
+	if (count < GROUP || strtoull(argv[2], NULL, 0) > longest) {
 		fprintf(stderr, "raw writev|readv|line|receive SIZE COUNT (100 or more)\n"
-				"raw udp SIZE COUNT FIRST SECOND ADDRESS\n");
+				"raw udp SIZE COUNT FIRST SECOND ADDRESS\n"
+				"raw stream SIZE COUNT FIRST SECOND ADDRESS PAYLOAD\n");
 		return 2;
 	}
 	int line = !strcmp(argv[1], "line");
@@ -255,6 +394,8 @@ int main(int argc, char **argv)
 
 	if (sched_getaffinity(0, sizeof(allowed), &allowed))
 		die("sched_getaffinity");
+	if (by_stream)
+		return stream(size, count, &allowed, argv + 4);
 	memset(here, 1, size);
 	pid_t child = fork();
 	if (child < 0)

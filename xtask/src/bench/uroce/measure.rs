@@ -11,8 +11,8 @@ use super::{
     pair::{self, Call},
     ranks,
     row::{
-        Carrier, Location, Perftest, Quantity, Row, SYSFS, Site, Transports, UCX_OVER_UROCE,
-        UcxTest, Unit, Work,
+        Carrier, Datagrams, Location, Perftest, Quantity, Row, SYSFS, Site, Transports,
+        UCX_OVER_UROCE, UcxTest, Unit, Work,
     },
     rows::rows_of,
 };
@@ -189,6 +189,7 @@ fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
         Work::Mpi(test, over) => ranks::measure(room.dir, room.ours, test, over),
         Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
         Work::Sockets(size, count) => sockets(room, (size, count)),
+        Work::Datagrams(stream) => datagrams(room, stream),
         Work::Rxe(perftest) => rxe(room, perftest),
         Work::Tcp(test, size) => tcp(room, test, size, unit),
         Work::Nothing => bail!("nothing to run"),
@@ -321,6 +322,19 @@ fn sockets(room: &Room<'_>, much: (u32, u32)) -> Result<f64> {
         much,
         &[first, second, TwoHosts::ADDRESS],
         Quantity::Time,
+    )
+}
+
+/// Between the hosts, from the second to the first, as perftest's client to its server.
+fn datagrams(room: &Room<'_>, stream: Datagrams) -> Result<f64> {
+    let [(first, _), (second, _)] = TwoHosts::HOSTS;
+    let payload = stream.payload.to_string();
+    raw(
+        room,
+        "stream",
+        (stream.size, stream.count),
+        &[first, second, TwoHosts::ADDRESS, &payload],
+        Quantity::Bandwidth,
     )
 }
 

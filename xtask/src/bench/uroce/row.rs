@@ -151,6 +151,16 @@ pub struct UcxTest {
     pub field: usize,
 }
 
+/// A stream of datagrams as long as packets of RoCE v2.
+#[derive(Clone, Copy, Debug)]
+pub struct Datagrams {
+    /// Bytes of payload, so often.
+    pub size: u32,
+    pub count: u32,
+    /// Bytes of payload of each datagram: the path MTU.
+    pub payload: u32,
+}
+
 /// What the ranks of `guest/mpi-speed.py` do.
 #[derive(Clone, Copy, Debug)]
 pub struct MpiTest {
@@ -203,6 +213,8 @@ pub enum Work {
     Raw(&'static str, u32, u32, Quantity),
     /// The program `raw` by UDP sockets between the hosts: bytes, how often.
     Sockets(u32, u32),
+    /// A stream of UDP datagrams between the hosts, by the program `raw`.
+    Datagrams(Datagrams),
     /// perftest over the kernel's soft-RoCE.
     Rxe(Perftest),
     /// qperf: the test, the message size.
@@ -226,6 +238,7 @@ impl Work {
             | Self::Ucx(_, Transports::Named(_))
             | Self::Raw(..)
             | Self::Sockets(..)
+            | Self::Datagrams(_)
             | Self::Rxe(_)
             | Self::Tcp(..)
             | Self::Nothing => false,

@@ -45,10 +45,16 @@ Over uroce the messages go by UCX's `rc_verbs`, over TCP by OpenMPI's `btl tcp`.
 compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
 Ethernet pair in a separate network namespace. Soft-RoCE listens in the first namespace \
 only, and uses the port there. It has both ends of a second pair in that namespace, and \
-routing rules send its packets through the pair. One row is for comparison: two processes \
-that only send a datagram to and fro by UDP sockets and poll these (`c-tests/bench/raw.c`), \
-on uroce's pair. No program that uses such sockets for RoCE can be faster. Where a row names a delay or a loss, \
+routing rules send its packets through the pair. Where a row names a delay or a loss, \
 both ends have it (tc-netem(8)), for uroce and for TCP.
+
+Rows *by UDP sockets alone* are there to compare (`c-tests/bench/raw.c`), on uroce's pair. *A \
+datagram* is one that two processes send to and fro, which poll their sockets. *Datagrams* are a \
+stream of them, as long as packets of the path MTU, of which a call sends and receives as many as \
+it can (UDP_SEGMENT, UDP_GRO). The receiver counts the bytes, and tells the sender by shared \
+memory how far it is. There is no check sum of RoCE, no copy to the place of a message, no \
+acknowledgement, and nothing is sent again. No program that uses such sockets for RoCE can be \
+faster, so these rows show how much of a ratio to TCP the kernel and the processors allow.
 ";
 
 fn pairs(row: &Row, figures: &[Figure]) -> Pairs {

@@ -1,7 +1,9 @@
 //! Two hosts on this machine, an Ethernet pair between them: beside TCP and plain UDP sockets.
 #![forbid(unsafe_code)]
 
-use crate::bench::uroce::row::{BANDWIDTH, Bound, Location, Row, TYPICAL, Unit, Work, udp};
+use crate::bench::uroce::row::{
+    BANDWIDTH, Bound, Datagrams, Location, Row, TYPICAL, Unit, Work, udp,
+};
 
 const TCP_SMALL: &str = "TCP on the same pair, qperf tcp_bw 64 KiB";
 const TCP_LARGE: &str = "TCP on the same pair, qperf tcp_bw 1 MiB";
@@ -50,6 +52,19 @@ const fn latency(name: &'static str, program: &'static str) -> Row {
     }
 }
 
+/// What the kernel and the processors allow to anything that sends datagrams as long as packets.
+const fn limit(name: &'static str, mtu: u32, payload: u32) -> Row {
+    let stream = Datagrams {
+        size: 65536,
+        count: 50000,
+        payload,
+    };
+    Row {
+        bound: Bound::Any,
+        ..bandwidth(name, TCP_SMALL, mtu, Work::Datagrams(stream), 65536)
+    }
+}
+
 pub const ROWS: &[Row] = &[
     latency("ib_send_lat 8 B, pair", "ib_send_lat"),
     latency("ib_write_lat 8 B, pair", "ib_write_lat"),
@@ -65,4 +80,6 @@ pub const ROWS: &[Row] = &[
     large("ib_write_bw 1 MiB, pair, MTU 9000", "ib_write_bw", 9000),
     large("ib_read_bw 1 MiB, pair, MTU 9000", "ib_read_bw", 9000),
     large("ib_send_bw 1 MiB, pair, MTU 9000", "ib_send_bw", 9000),
+    limit("datagrams by UDP sockets alone, pair, MTU 1500", 1500, 1024),
+    limit("datagrams by UDP sockets alone, pair, MTU 9000", 9000, 4096),
 ];

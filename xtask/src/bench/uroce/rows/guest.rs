@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bench::uroce::row::{
-    BANDWIDTH, Bound, Location, Perftest, Row, TYPICAL, Unit, Work, udp,
+    BANDWIDTH, Bound, Datagrams, Location, Perftest, Row, TYPICAL, Unit, Work, udp,
 };
 
 const fn rxe(program: &'static str, options: &'static str, field: usize) -> Work {
@@ -47,6 +47,23 @@ const fn on_path(
         unit: Unit::Mebibytes,
         bound: Bound::AtLeast(least),
         ours: udp(program, options, BANDWIDTH),
+        peer: Work::Tcp("tcp_bw", 65536),
+    }
+}
+
+/// What the emulated processors allow to anything that sends datagrams as long as packets.
+const fn limit(name: &'static str, place: Location) -> Row {
+    Row {
+        name,
+        against: TCP,
+        place,
+        unit: Unit::Mebibytes,
+        bound: Bound::Any,
+        ours: Work::Datagrams(Datagrams {
+            size: 65536,
+            count: 4000,
+            payload: 1024,
+        }),
         peer: Work::Tcp("tcp_bw", 65536),
     }
 }
@@ -119,6 +136,22 @@ pub const ROWS: &[Row] = &[
         ours: udp("ib_write_bw", GUEST_BW, BANDWIDTH),
         peer: rxe("ib_write_bw", GUEST_BW, BANDWIDTH),
     },
+    limit(
+        "datagrams by UDP sockets alone, between hosts",
+        Location::Guest,
+    ),
+    limit(
+        "datagrams by UDP sockets alone, hosts, loss 0.1 %",
+        Location::Netem(LITTLE_LOSS),
+    ),
+    limit(
+        "datagrams by UDP sockets alone, hosts, 1 ms each way",
+        Location::Netem(SHORT),
+    ),
+    limit(
+        "datagrams by UDP sockets alone, hosts, 5 ms each way",
+        Location::Netem(LONG),
+    ),
     beside_tcp(
         "ib_write_bw 64 KiB, hosts, loss 0.01 %",
         "ib_write_bw",
