@@ -19,6 +19,11 @@
  *                                more, as many as headers and check sum of RoCE v2 have. A call
  *                                sends and receives as many datagrams as it can (UDP_SEGMENT,
  *                                UDP_GRO). The receiver counts the bytes; lost ones do not count.
+ *     ./raw checked SIZE COUNT FIRST SECOND ADDRESS PAYLOAD
+ *                                the same with what RoCE v2 asks of both ends besides: each copies
+ *                                every payload between its place in memory and the datagram, and
+ *                                computes its CRC-32, by tables, as a program does where no
+ *                                instruction for that is fast
  *
  * The two processes are on the first two processors that may be used. Two lines,
  * nanoseconds for one way of SIZE bytes: the mean, and the median of groups of
@@ -238,7 +243,7 @@ enum { AROUND = 16 };
 enum { RUN_BYTES = 65000, RUN = 64 };
 /* Bytes under way at most: a path of 10 ms is filled, and the receiver's socket holds them. */
 enum { WINDOW = 4 << 20, ROOM = 16 * WINDOW };
-/* Nothing arrives for so long, in nanoseconds: what was under way is lost. */
+/* Nothing arrives for so long, in nanoseconds: all that is under way is lost. */
 enum { PATIENCE = 100000000 };
 
 #ifndef UDP_SEGMENT
@@ -248,6 +253,77 @@ enum { PATIENCE = 100000000 };
 #define UDP_GRO 104
 #endif
 
+/* A CRC-32 of Ethernet, by eight tables. */
+static uint32_t tables[8][256];
+
+static void fill_tables(void)
+{
+	for (uint32_t byte = 0; byte < 256; byte++) {
+		uint32_t crc = byte;
+
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+		tables[0][byte] = crc;
+	}
+	for (int table = 1; table < 8; table++) {
+		for (int byte = 0; byte < 256; byte++) {
+			uint32_t before = tables[table - 1][byte];
+
+			tables[table][byte] = before >> 8 ^ tables[0][before & 0xff];
+		}
+	}
+}
+
+static uint32_t crc_of(const unsigned char *bytes, size_t length)
+{
+	uint32_t crc = ~0u;
+
+	for (; length >= 8; length -= 8, bytes += 8) {
+		uint64_t word;
+
+		memcpy(&word, bytes, sizeof(word));
+		word ^= crc;
+		crc = 0;
+#pragma GCC unroll 8
+		for (int at = 0; at < 8; at++)
+			crc ^= tables[7 - at][word >> 8 * at & 0xff];
+	}
+	for (; length; length--, bytes++)
+		crc = crc >> 8 ^ tables[0][(crc ^ *bytes) & 0xff];
+	return ~crc;
+}
+
+/* Memory of a message, whose payloads are next to each other. */
+static unsigned char message[RUN * (RUN_BYTES / RUN)];
+
+/* Copies the payloads of a run from the message, and ends each with the CRC. */
+static void seal_run(unsigned char *bytes, size_t datagrams, size_t payload)
+{
+	for (size_t at = 0; at < datagrams; at++, bytes += payload + AROUND) {
+		unsigned char *body = bytes + AROUND - sizeof(uint32_t);
+		uint32_t crc;
+
+		memcpy(body, message + at * payload, payload);
+		crc = crc_of(bytes, payload + AROUND - sizeof(crc));
+		memcpy(body + payload, &crc, sizeof(crc));
+	}
+}
+
+/* Checks the datagrams of a run, and copies the payloads into the message. */
+static void check_run(const unsigned char *bytes, size_t datagrams, size_t payload)
+{
+	for (size_t at = 0; at < datagrams; at++, bytes += payload + AROUND) {
+		const unsigned char *body = bytes + AROUND - sizeof(uint32_t);
+		uint32_t crc = crc_of(bytes, payload + AROUND - sizeof(crc));
+
+		if (memcmp(body + payload, &crc, sizeof(crc))) {
+			fprintf(stderr, "a datagram is not whole\n");
+			exit(1);
+		}
+		memcpy(message + at * payload, body, payload);
+	}
+}
+
 /* What the two ends of a stream know of each other, in bytes of payload. */
 struct stream {
 	_Atomic uint64_t ready;
@@ -255,6 +331,8 @@ struct stream {
 	_Atomic uint64_t furthest;
 	/* All that have arrived. */
 	_Atomic uint64_t arrived;
+	/* Datagrams have check sums, and payloads places. */
+	int checked;
 };
 
 static void option(int fd, int level, int name, int value)
@@ -282,6 +360,8 @@ static void count_stream(const char *address, size_t payload, struct stream *str
 		if (!datagrams)
 			continue;
 		memcpy(&end, bytes + (datagrams - 1) * (payload + AROUND), sizeof(end));
+		if (stream->checked)
+			check_run(bytes, datagrams, payload);
 		atomic_fetch_add(&stream->arrived, datagrams * payload);
 		atomic_store(&stream->furthest, end);
 	}
@@ -316,6 +396,8 @@ static uint64_t send_stream(int fd, size_t payload, uint64_t all, struct stream 
 			sent += payload;
 			memcpy(bytes + run * length, &sent, sizeof(sent));
 		}
+		if (stream->checked)
+			seal_run(bytes, run, payload);
 		while (run && send(fd, bytes, run * length, 0) < 0) {
 			if (errno != EAGAIN)
 				die("send");
@@ -324,8 +406,8 @@ static uint64_t send_stream(int fd, size_t payload, uint64_t all, struct stream 
 	}
 }
 
-/* One end of the stream is a child of its own. Prints the nanoseconds of `size` bytes. */
-static int stream(size_t size, size_t count, const cpu_set_t *allowed, char **where)
+/* The receiver is a child. Prints the nanoseconds of `size` bytes. */
+static int stream(size_t size, size_t count, int checked, const cpu_set_t *allowed, char **where)
 {
 	size_t payload = strtoull(where[3], NULL, 0);
 	struct stream *stream = memory(sizeof(*stream), MAP_SHARED);
@@ -334,6 +416,8 @@ static int stream(size_t size, size_t count, const cpu_set_t *allowed, char **wh
 		fprintf(stderr, "PAYLOAD is from 8 to %d\n", RUN_BYTES - AROUND);
 		return 2;
 	}
+	stream->checked = checked;
+	fill_tables();
 	pid_t child = fork();
 	if (child < 0)
 		die("fork");
@@ -372,14 +456,15 @@ int main(int argc, char **argv)
 	size_t count = argc == 4 || by_udp ? strtoull(argv[3], NULL, 0) : 0;
 
 	int receive = argc == 4 && !strcmp(argv[1], "receive");
-	int by_stream = argc == 8 && !strcmp(argv[1], "stream");
+	int checked = argc == 8 && !strcmp(argv[1], "checked");
+	int by_stream = argc == 8 && (checked || !strcmp(argv[1], "stream"));
 	if (by_stream)
 		count = strtoull(argv[3], NULL, 0);
 	size_t longest = receive ? STRIDE : by_udp ? LONGEST : SIZE_MAX;
 	if (count < GROUP || strtoull(argv[2], NULL, 0) > longest) {
 		fprintf(stderr, "raw writev|readv|line|receive SIZE COUNT (100 or more)\n"
 				"raw udp SIZE COUNT FIRST SECOND ADDRESS\n"
-				"raw stream SIZE COUNT FIRST SECOND ADDRESS PAYLOAD\n");
+				"raw stream|checked SIZE COUNT FIRST SECOND ADDRESS PAYLOAD\n");
 		return 2;
 	}
 	int line = !strcmp(argv[1], "line");
@@ -395,7 +480,7 @@ int main(int argc, char **argv)
 	if (sched_getaffinity(0, sizeof(allowed), &allowed))
 		die("sched_getaffinity");
 	if (by_stream)
-		return stream(size, count, &allowed, argv + 4);
+		return stream(size, count, checked, &allowed, argv + 4);
 	memset(here, 1, size);
 	pid_t child = fork();
 	if (child < 0)

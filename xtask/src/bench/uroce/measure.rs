@@ -331,7 +331,7 @@ fn datagrams(room: &Room<'_>, stream: Datagrams) -> Result<f64> {
     let payload = stream.payload.to_string();
     raw(
         room,
-        "stream",
+        if stream.checked { "checked" } else { "stream" },
         (stream.size, stream.count),
         &[first, second, TwoHosts::ADDRESS, &payload],
         Quantity::Bandwidth,

@@ -159,6 +159,8 @@ pub struct Datagrams {
     pub count: u32,
     /// Bytes of payload of each datagram: the path MTU.
     pub payload: u32,
+    /// Both ends also compute the check sum of each, and copy it to or from its place.
+    pub checked: bool,
 }
 
 /// What the ranks of `guest/mpi-speed.py` do.

@@ -53,8 +53,10 @@ datagram* is one that two processes send to and fro, which poll their sockets. *
 stream of them, as long as packets of the path MTU, of which a call sends and receives as many as \
 it can (UDP_SEGMENT, UDP_GRO). The receiver counts the bytes, and tells the sender by shared \
 memory how far it is. There is no check sum of RoCE, no copy to the place of a message, no \
-acknowledgement, and nothing is sent again. No program that uses such sockets for RoCE can be \
-faster, so these rows show how much of a ratio to TCP the kernel and the processors allow.
+acknowledgement, and nothing is sent again. So these rows show how much of a ratio to TCP the \
+kernel and the processors allow to a program that carries RoCE by such sockets. The row *with \
+CRC-32 and copies* has both of these at both ends: the CRC by tables, since the instructions that \
+compute it fast on a real processor are slow in emulation.
 ";
 
 fn pairs(row: &Row, figures: &[Figure]) -> Pairs {

@@ -58,6 +58,7 @@ const fn limit(name: &'static str, mtu: u32, payload: u32) -> Row {
         size: 65536,
         count: 50000,
         payload,
+        checked: false,
     };
     Row {
         bound: Bound::Any,

@@ -52,7 +52,7 @@ const fn on_path(
 }
 
 /// What the emulated processors allow to anything that sends datagrams as long as packets.
-const fn limit(name: &'static str, place: Location) -> Row {
+const fn limit(name: &'static str, place: Location, checked: bool) -> Row {
     Row {
         name,
         against: TCP,
@@ -63,6 +63,7 @@ const fn limit(name: &'static str, place: Location) -> Row {
             size: 65536,
             count: 4000,
             payload: 1024,
+            checked,
         }),
         peer: Work::Tcp("tcp_bw", 65536),
     }
@@ -139,18 +140,27 @@ pub const ROWS: &[Row] = &[
     limit(
         "datagrams by UDP sockets alone, between hosts",
         Location::Guest,
+        false,
+    ),
+    limit(
+        "datagrams by UDP sockets with CRC-32 and copies, between hosts",
+        Location::Guest,
+        true,
     ),
     limit(
         "datagrams by UDP sockets alone, hosts, loss 0.1 %",
         Location::Netem(LITTLE_LOSS),
+        false,
     ),
     limit(
         "datagrams by UDP sockets alone, hosts, 1 ms each way",
         Location::Netem(SHORT),
+        false,
     ),
     limit(
         "datagrams by UDP sockets alone, hosts, 5 ms each way",
         Location::Netem(LONG),
+        false,
     ),
     beside_tcp(
         "ib_write_bw 64 KiB, hosts, loss 0.01 %",
