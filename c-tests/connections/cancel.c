@@ -36,15 +36,38 @@ static void in_destruction(void)
 	rdma_destroy_ep(silent);
 }
 
+/* Its channel is not there any more. */
+static int get_event_of_none(struct scene *scene)
+{
+	struct rdma_cm_event *event;
+
+	(void)scene;
+	return rdma_get_cm_event((struct rdma_event_channel *)-1, &event);
+}
+
+/* A thread that is cancelled already does not read the channel: libiscsi cancels its thread, and
+ * frees the memory that has the address of the channel. */
+static void before_the_call(void)
+{
+	struct waiter waiter = { .call = get_event_of_none, .late = true };
+
+	start(&waiter);
+	cancel(&waiter);
+	join(&waiter, "cancelled before the call");
+	expect(!waiter.returned);
+}
+
 static void without_leaks(void)
 {
 	int before;
 
 	cancelled_in_each();
 	in_destruction();
+	before_the_call();
 	before = open_descriptors();
 	cancelled_in_each();
 	in_destruction();
+	before_the_call();
 	expect(open_descriptors() == before);
 }
 

@@ -211,9 +211,13 @@ int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_e
 
 int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-	int type = deferred(), answer;
-	uint64_t begin = ferroverbs_cm_event_observed();
+	uint64_t begin;
+	int type, answer;
 
+	/* A program may free the channel as soon as it has cancelled the thread. */
+	pthread_testcancel();
+	type = deferred();
+	begin = ferroverbs_cm_event_observed();
 	answer = wait_for_event(channel, event);
 	if (begin)
 		ferroverbs_cm_event_over(channel, event, begin, answer);
