@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import termios
@@ -27,6 +28,17 @@ sys.stdin.read()
 end.shutdown(socket.SHUT_WR)
 while end.recv(100):
     pass
+"""
+
+
+# A server that has no rsockets.
+PLAIN_SERVER = """
+import socket, sys
+listens = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listens", flush=True)
+end = listens.accept()[0]
+end.sendall(b"ok")
+end.recv(1)
 """
 
 
@@ -86,6 +98,45 @@ def times():
     sends.join()
     assert server.recv(10) == b"first"
     exchange(client, server)
+
+
+def expect_again(call, *arguments):
+    """The call ends with EAGAIN: what it waits for is not there."""
+    try:
+        call(*arguments)
+    except BlockingIOError:
+        return
+    raise AssertionError("the call did not end with EAGAIN")
+
+
+def bounded():
+    """A transfer waits for the other side as long as the socket's timeout says, or not at all."""
+    time = struct.pack("ll", 0, 30000)
+    client, server = pair()
+    for end in client, server:
+        expect_again(end.recv, 10, socket.MSG_DONTWAIT)
+        end.setblocking(False)
+        expect_again(end.recv, 10)
+        end.setblocking(True)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+        expect_again(end.recv, 10)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, time)
+    expect_again(server.send, b"x")
+    for end in client, server:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bytes(16))
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, bytes(16))
+    exchange(client, server)
+
+
+def short():
+    """A server that has no rsockets sends less than an announcement has."""
+    environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+    command = [sys.executable, "-c", PLAIN_SERVER, str(PORT)]
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE)
+    assert server.stdout.readline() == b"listens\n"
+    with socket.create_connection(("127.0.0.1", PORT)) as client:
+        assert client.recv(10) == b"ok"
+    assert server.wait() == 0
 
 
 def members():
@@ -217,6 +268,6 @@ def threads():
         assert of_tcp() == 0, "the connection goes by TCP"
 
 
-for check in [times, members, two, leaves, plain, signals, threads]:
+for check in [times, bounded, short, members, two, leaves, plain, signals, threads]:
     check()
     print(check.__name__)

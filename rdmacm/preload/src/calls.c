@@ -310,9 +310,9 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_receive(fd, flags);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rrecv(target.fd, buf, len, flags);
@@ -322,9 +322,9 @@ ssize_t recv(int fd, void *buf, size_t len, int flags)
 ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
 		 socklen_t *addrlen)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_receive(fd, flags);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rrecvfrom(target.fd, buf, len, flags, addr, addrlen);
@@ -333,9 +333,9 @@ ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *addr
 
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_receive(fd, flags);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rrecvmsg(target.fd, msg, flags);
@@ -344,9 +344,9 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 
 ssize_t read(int fd, void *buf, size_t count)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_receive(fd, 0);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rread(target.fd, buf, count);
@@ -355,9 +355,9 @@ ssize_t read(int fd, void *buf, size_t count)
 
 ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_receive(fd, 0);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rreadv(target.fd, iov, count);
@@ -366,9 +366,9 @@ ssize_t readv(int fd, const struct iovec *iov, int count)
 
 ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_send(fd);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rsend(target.fd, buf, len, flags);
@@ -378,9 +378,9 @@ ssize_t send(int fd, const void *buf, size_t len, int flags)
 ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *addr,
 	       socklen_t addrlen)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_send(fd);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rsendto(target.fd, buf, len, flags, addr, addrlen);
@@ -389,9 +389,9 @@ ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sock
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_send(fd);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rsendmsg(target.fd, msg, flags);
@@ -400,9 +400,9 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 ssize_t write(int fd, const void *buf, size_t count)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_send(fd);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rwrite(target.fd, buf, count);
@@ -411,9 +411,9 @@ ssize_t write(int fd, const void *buf, size_t count)
 
 ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	struct target target = preload_for_transfer(fd);
+	struct target target = preload_for_send(fd);
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind == RSOCKET)
 		return rwritev(target.fd, iov, count);
@@ -692,12 +692,12 @@ int dup3(int fd, int number, int flags)
 ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 {
 	enum { PIECE = 65536 };
-	struct target target = preload_for_transfer(to);
+	struct target target = preload_for_send(to);
 	char piece[PIECE];
 	ssize_t some, sent = 0;
 	off_t at;
 
-	if (target.kind == INTERRUPTED)
+	if (target.kind == NOT_YET)
 		return -1;
 	if (target.kind != RSOCKET)
 		return real.sendfile(target.fd, from, offset, count);

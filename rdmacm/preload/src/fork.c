@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/time.h>
 
 /* How often a transfer tries to listen, with pauses of PRELOAD_PAUSE. */
 enum { ATTEMPTS = 1000 };
@@ -111,36 +112,29 @@ static void end_tcp(int tcp)
 	real.close(tcp);
 }
 
-/* Flags to restore. */
-struct flags {
-	int fd, flags;
-};
+/* What the first bytes of the peer are: of the program, or the announcement of a listener. */
+enum first { DATA, WORD, PART, NOTHING };
 
-static void restore_flags(void *flags_)
+static bool has_ended(int tcp)
 {
-	struct flags *flags = flags_;
+	struct pollfd polled = { .fd = tcp, .events = POLLRDHUP };
 
-	real.fcntl(flags->fd, F_SETFL, flags->flags);
+	return real.poll(&polled, 1, 0) > 0;
 }
 
-/* What the first bytes of the peer are: of the program, or the announcement of a listener. */
-enum first { DATA, WORD, SIGNAL };
-
-static enum first wait_for_first(int tcp)
+static enum first first_of(int tcp)
 {
-	struct flags flags = { .fd = tcp, .flags = real.fcntl(tcp, F_GETFL) };
-	uint32_t word = 1;
-	bool is_interrupted;
-	ssize_t some;
+	uint8_t word[sizeof(uint32_t)];
+	ssize_t some = real.recv(tcp, word, sizeof(word), MSG_PEEK | MSG_DONTWAIT), i;
 
-	pthread_cleanup_push(restore_flags, &flags);
-	real.fcntl(tcp, F_SETFL, flags.flags & ~O_NONBLOCK);
-	some = real.recv(tcp, &word, sizeof(word), MSG_PEEK | MSG_WAITALL);
-	is_interrupted = some < 0 && errno == EINTR;
-	pthread_cleanup_pop(1);
-	if (is_interrupted)
-		return SIGNAL;
-	return some == sizeof(word) && !word ? WORD : DATA;
+	if (some < 0 && errno == EAGAIN)
+		return NOTHING;
+	for (i = 0; i < some; i++)
+		if (word[i])
+			return DATA;
+	if (some == sizeof(word))
+		return WORD;
+	return some > 0 && !has_ended(tcp) ? PART : DATA;
 }
 
 static void close_rsocket(void *rsocket_)
@@ -169,14 +163,16 @@ static int connect_beside(int tcp)
 	return answer ? -1 : rsocket_;
 }
 
-/* False if a signal ended the wait. */
-static bool connect_by_rdma(int fd, int tcp)
+/* False if the peer has neither announced a listener nor used TCP yet. */
+static bool connect_by_rdma(int fd, int tcp, struct pollfd *awaited)
 {
-	enum first first = wait_for_first(tcp);
+	enum first first = first_of(tcp);
 	int rsocket_ = first == WORD ? connect_beside(tcp) : -1;
 	uint32_t word;
 
-	if (first == SIGNAL)
+	awaited[0] = (struct pollfd){ .fd = first == PART ? -1 : tcp, .events = POLLIN };
+	awaited[1].fd = -1;
+	if (first == NOTHING || first == PART)
 		return false;
 	if (rsocket_ >= 0) {
 		preload_copy_options(rsocket_, tcp);
@@ -335,6 +331,24 @@ bool preload_accept_step(int fd, struct pollfd *awaited)
 	return waits;
 }
 
+/* The same for the side that connected; this waits only while it connects. The descriptors are the
+ * TCP socket (-1 if it has a part of the word), and none. */
+static bool connect_step(int fd, struct pollfd *awaited)
+{
+	struct conversion own = { .fd = fd };
+	struct target target;
+	bool waits = false;
+
+	begin(&own);
+	pthread_cleanup_push(end, &own);
+	/* Another thread may have converted the socket. */
+	target = ferroverbs_preload_find(fd);
+	if (target.kind == FORK_CONNECTED)
+		waits = !connect_by_rdma(fd, target.fd, awaited);
+	pthread_cleanup_pop(1);
+	return waits;
+}
+
 static void give_up(int fd)
 {
 	struct conversion own = { .fd = fd };
@@ -344,66 +358,93 @@ static void give_up(int fd)
 	target = ferroverbs_preload_find(fd);
 	if (target.kind == FORK_ACCEPTED)
 		stay_tcp(fd, target.fd);
+	else if (target.kind == FORK_CONNECTED)
+		preload_exchange(fd, target.fd, PLAIN);
 	end(&own);
 }
 
-/* False if a signal ended the wait. */
-static bool accept_first(int fd)
+/* False, with errno set, if a signal or the timeout (milliseconds, or -1) ended the wait. */
+static bool first_transfer(int fd, bool (*step)(int fd, struct pollfd *awaited), int timeout)
 {
+	int64_t until = timeout > 0 ? preload_now() + timeout : 0;
 	struct pollfd awaited[2];
 	int attempt = 0;
 
-	while (preload_accept_step(fd, awaited)) {
-		bool is_in_use = awaited[0].fd < 0;
+	while (step(fd, awaited)) {
+		bool is_missing = awaited[0].fd < 0;
+		int pause = is_missing ? PRELOAD_PAUSE : PRELOAD_LOOK;
 
-		if (is_in_use && ++attempt > ATTEMPTS) {
+		if (!timeout) {
+			errno = EAGAIN;
+			return false;
+		}
+		if (is_missing && ++attempt > ATTEMPTS) {
 			give_up(fd);
 			return true;
 		}
-		if (rpoll(awaited, 2, is_in_use ? PRELOAD_PAUSE : PRELOAD_LOOK) >= 0)
-			continue;
-		if (errno == EINTR)
-			return false;
-		/* There is no memory or descriptor to wait with. */
-		real.poll(NULL, 0, PRELOAD_PAUSE);
+		if (timeout > 0 && pause > timeout)
+			pause = timeout;
+		if (rpoll(awaited, 2, pause) < 0) {
+			if (errno == EINTR)
+				return false;
+			/* There is no memory or descriptor to wait with. */
+			real.poll(NULL, 0, PRELOAD_PAUSE);
+		}
+		timeout = preload_left_of(timeout, until);
 	}
 	return true;
 }
 
-/* False if a signal ended the wait. */
-static bool connect_first(int fd)
+/* The bound of a socket's calls in milliseconds, by the option that has it; -1 if there is none. */
+static int timeout_of(int tcp, int option)
 {
-	struct conversion own = { .fd = fd };
-	struct target target;
-	bool is_done = true;
+	struct timeval time;
+	socklen_t len = sizeof(time);
 
-	begin(&own);
-	pthread_cleanup_push(end, &own);
-	/* Another thread may have converted the socket. */
-	target = ferroverbs_preload_find(fd);
-	if (target.kind == FORK_CONNECTED)
-		is_done = connect_by_rdma(fd, target.fd);
-	pthread_cleanup_pop(1);
-	return is_done;
+	if (real.getsockopt(tcp, SOL_SOCKET, option, &time, &len) ||
+	    (!time.tv_sec && !time.tv_usec))
+		return -1;
+	return preload_milliseconds(time.tv_sec, (int64_t)time.tv_usec * 1000);
 }
 
-struct target preload_for_transfer(int fd)
+static struct target for_transfer(int fd, struct target target, int timeout)
+{
+	bool accepts = target.kind == FORK_ACCEPTED;
+
+	if (first_transfer(fd, accepts ? preload_accept_step : connect_step, timeout))
+		return ferroverbs_preload_find(fd);
+	return (struct target){ .kind = NOT_YET, .fd = -1 };
+}
+
+static bool may_convert(int fd, struct target *target)
+{
+	preload_begin();
+	*target = ferroverbs_preload_find(fd);
+	return target->kind == FORK_CONNECTED || target->kind == FORK_ACCEPTED;
+}
+
+struct target preload_for_receive(int fd, int flags)
 {
 	struct target target;
-	bool is_done;
+	int timeout;
 
-	preload_begin();
-	target = ferroverbs_preload_find(fd);
-	if (target.kind == FORK_CONNECTED)
-		is_done = connect_first(fd);
-	else if (target.kind == FORK_ACCEPTED)
-		is_done = accept_first(fd);
-	else
+	if (!may_convert(fd, &target))
 		return target;
-	if (is_done)
-		return ferroverbs_preload_find(fd);
-	errno = EINTR;
-	return (struct target){ .kind = INTERRUPTED, .fd = -1 };
+	/* The peer has sent nothing that could be received. */
+	if (flags & MSG_DONTWAIT || real.fcntl(target.fd, F_GETFL) & O_NONBLOCK)
+		timeout = 0;
+	else
+		timeout = timeout_of(target.fd, SO_RCVTIMEO);
+	return for_transfer(fd, target, timeout);
+}
+
+struct target preload_for_send(int fd)
+{
+	struct target target;
+
+	if (!may_convert(fd, &target))
+		return target;
+	return for_transfer(fd, target, timeout_of(target.fd, SO_SNDTIMEO));
 }
 
 struct target preload_for_sharing(int fd)
@@ -411,7 +452,8 @@ struct target preload_for_sharing(int fd)
 	struct target target;
 
 	do
-		target = preload_for_transfer(fd);
-	while (target.kind == INTERRUPTED);
+		if (!may_convert(fd, &target))
+			return target;
+	while ((target = for_transfer(fd, target, -1)).kind == NOT_YET);
 	return target;
 }

@@ -36,8 +36,8 @@ enum kind {
 	FORK_ACCEPTED,
 	/* A set of epoll(7), which is used itself; the target is a repoll set with its rsockets. */
 	SET,
-	/* A signal ended the wait for the first transfer: errno is EINTR. */
-	INTERRUPTED,
+	/* The wait for the first transfer ended before it: errno is EINTR or EAGAIN. */
+	NOT_YET,
 };
 
 struct target {
@@ -107,9 +107,11 @@ RUST extern struct calls real;
 /* Looks up the C library's functions, at the first call. */
 RUST void preload_begin(void);
 /* Resolves a descriptor before data passes through it: a socket that began as TCP becomes an
- * rsocket. */
-RUST struct target preload_for_transfer(int fd);
-/* The same for calls that no signal interrupts. */
+ * rsocket. The peer's first transfer is awaited as long as the socket's timeout lets the call wait;
+ * a call that must not wait for data does not wait for it, either. */
+RUST struct target preload_for_receive(int fd, int flags);
+RUST struct target preload_for_send(int fd);
+/* The same without bound, for calls that no signal interrupts. */
 RUST struct target preload_for_sharing(int fd);
 /* Replaces the object behind a descriptor. */
 RUST void preload_exchange(int fd, int inner, enum kind kind);
@@ -144,6 +146,10 @@ enum { PRELOAD_PAUSE = 5, PRELOAD_LOOK = 500 };
 
 /* Milliseconds of the monotonic clock. */
 RUST int64_t preload_now(void);
+/* A timeout of poll(2) that continues until a time. */
+RUST int preload_left_of(int timeout, int64_t until);
+/* Milliseconds of a time, rounded up, so that a short one does not become zero. */
+RUST int preload_milliseconds(int64_t seconds, int64_t nanoseconds);
 
 /* Prepares the conversions for fork(2). */
 RUST void preload_begin_forks(void);

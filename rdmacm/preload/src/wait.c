@@ -28,8 +28,7 @@ int64_t preload_now(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* A timeout of poll(2) that continues until a time. */
-static int left_of(int timeout, int64_t until)
+int preload_left_of(int timeout, int64_t until)
 {
 	int64_t left = until - preload_now();
 
@@ -101,7 +100,7 @@ static int poll_behind(struct behind *behind, struct pollfd *fds, nfds_t count, 
 		}
 		if (ready || (!answer && time == timeout))
 			return ready;
-		timeout = left_of(timeout, until);
+		timeout = preload_left_of(timeout, until);
 	}
 }
 
@@ -132,8 +131,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 	return answer;
 }
 
-/* Rounds up, so that a short time does not become zero. */
-static int milliseconds(int64_t seconds, int64_t nanoseconds)
+int preload_milliseconds(int64_t seconds, int64_t nanoseconds)
 {
 	int64_t all;
 
@@ -153,7 +151,7 @@ static bool timeout_of(const struct timespec *time, int *timeout)
 		errno = EINVAL;
 		return false;
 	}
-	*timeout = milliseconds(time->tv_sec, time->tv_nsec);
+	*timeout = preload_milliseconds(time->tv_sec, time->tv_nsec);
 	return true;
 }
 
@@ -353,7 +351,7 @@ int select(int count, fd_set *readable, fd_set *writable, fd_set *exceptional,
 		errno = EINVAL;
 		return -1;
 	}
-	time = timeout ? milliseconds(timeout->tv_sec, (int64_t)timeout->tv_usec * 1000) : -1;
+	time = timeout ? preload_milliseconds(timeout->tv_sec, (int64_t)timeout->tv_usec * 1000) : -1;
 	answer = poll(polled, (nfds_t)asked_of, time);
 	return report(&sets, polled, asked_of, answer);
 }
@@ -471,7 +469,7 @@ static int wait_for_set(int epoll, struct target set, struct epoll_event *events
 		/* Another thread may have taken the events. */
 		if (count > 0 || timeout == 0)
 			return count;
-		timeout = left_of(timeout, until);
+		timeout = preload_left_of(timeout, until);
 	}
 }
 
@@ -528,7 +526,7 @@ static int wait_for_kernels(int epoll, struct epoll_event *events, int most, int
 	pthread_cleanup_pop(1);
 	if (!was_changed || count > 0)
 		return count;
-	return wait_masked(epoll, find(epoll), events, most, left_of(timeout, until), mask);
+	return wait_masked(epoll, find(epoll), events, most, preload_left_of(timeout, until), mask);
 }
 
 int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
