@@ -120,3 +120,8 @@ fn the_loopback_address_is_of_no_device_unless_its_interface_is_one() -> Result<
 fn a_thread_is_cancelled_in_calls_of_synchronous_ids() -> Result<()> {
     run_to_the_end("connections/cancel.c")
 }
+
+#[test]
+fn an_address_is_resolved_when_its_neighbour_is_known() -> Result<()> {
+    run_to_the_end("connections/neighbours.c")
+}

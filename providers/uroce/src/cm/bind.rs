@@ -1,10 +1,11 @@
 //! Ids before they are connected: addresses, ports, routes, options, groups.
 
 use super::address::{self, Route};
+use super::awaited::Resolved;
 use super::claims::{Bound, Claim, Port};
 use super::id::{HOPS, Id, Numbers, Q_KEY, Stage};
 use super::state::{Discarded, Join, State, random};
-use crate::device::{self, gid_of};
+use crate::device::gid_of;
 use crate::netdev::route as routes;
 use bytemuck::Zeroable;
 use kit::abi::kernel::{ib_uverbs_ah_attr, ib_uverbs_global_route};
@@ -138,12 +139,13 @@ impl State {
 
     /// # Errors
     /// EINVAL in another state, and for addresses of two families; those of [`State::bind`] and of
-    /// the routes. A source address without a device is reported by an event.
+    /// the routes. A source address without a device is reported by an event, and so is a neighbour
+    /// that does not answer in that many milliseconds.
     pub fn resolve_address(
         &mut self,
         number: u32,
-        source: Option<SocketAddr>,
-        destination: SocketAddr,
+        (source, destination): (Option<SocketAddr>, SocketAddr),
+        milliseconds: u32,
     ) -> Result<()> {
         let id = self.id(number)?;
         id.expect(&[Stage::Idle, Stage::Bound])?;
@@ -174,8 +176,7 @@ impl State {
         }
         match found {
             Ok(found) => {
-                self.id(number)?.resolved(&found, destination);
-                self.post_event(number, event_type::ADDR_RESOLVED, 0, |_| ());
+                self.resolve_neighbour(number, found, milliseconds);
                 Ok(())
             }
             Err(error @ Errno(libc::ENODEV)) => {
@@ -184,6 +185,14 @@ impl State {
                 Ok(())
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The addresses of both sides are known, and the neighbour is.
+    pub fn resolved(&mut self, number: u32, found: &Resolved) {
+        if let Some(id) = self.ids.get_mut(&number) {
+            id.resolved(found);
+            self.post_event(number, event_type::ADDR_RESOLVED, 0, |_| ());
         }
     }
 
@@ -347,13 +356,6 @@ fn claim(id: &Id, slot: u16, address: SocketAddr) -> Result<Claim> {
     Err(Errno(libc::EADDRNOTAVAIL))
 }
 
-/// A port and the addresses of both sides.
-struct Resolved {
-    port: Arc<device::Port>,
-    source: IpAddr,
-    destination: IpAddr,
-}
-
 /// Which device leads to a destination, from an address if one is given.
 fn find(source: Option<IpAddr>, destination: SocketAddr) -> Result<Resolved> {
     let (to, scope) = (destination.ip(), scope(destination));
@@ -386,8 +388,11 @@ fn find(source: Option<IpAddr>, destination: SocketAddr) -> Result<Resolved> {
 
 impl Id {
     /// The addresses of both sides are known.
-    fn resolved(&mut self, found: &Resolved, destination: SocketAddr) {
+    fn resolved(&mut self, found: &Resolved) {
         let Resolved { port, source, .. } = found;
+        let Some(destination) = self.destination else {
+            return;
+        };
         let own_port = self.source.map_or(0, |source| source.port());
         // Such a port is not claimed, because no process looks it up.
         let own_port = if own_port == 0 { any_port() } else { own_port };

@@ -68,7 +68,7 @@ impl State {
                     size => Some(address::parse(&c.src_addr, size)?),
                 };
                 let destination = address::parse(&c.dst_addr, c.dst_size)?;
-                self.resolve_address(c.id, source, destination)
+                self.resolve_address(c.id, (source, destination), c.timeout_ms)
             }),
             ResolveRoute::NUMBER => carry_out(bytes, out, |c: &ResolveRoute, _| {
                 self.of(channel, c.id)?;

@@ -17,6 +17,8 @@ use uroce_cm::ip::PortSpace;
 pub enum Stage {
     Idle,
     Bound,
+    /// Waits for a neighbour.
+    Resolving,
     AddressResolved,
     RouteResolved,
     Listening,
@@ -206,7 +208,11 @@ impl Id {
         const EXACTLY: u8 = 2 << 6;
         let has_route = !matches!(
             self.stage,
-            Stage::Idle | Stage::Bound | Stage::AddressResolved | Stage::Listening
+            Stage::Idle
+                | Stage::Bound
+                | Stage::Resolving
+                | Stage::AddressResolved
+                | Stage::Listening
         );
         let route = self.route.filter(|_| has_route)?;
         let mut path = [0; 64];

@@ -12,6 +12,7 @@
 //! | `report` | converts the agent's reports into events |
 //! | `host`, `deferred` | the interface to the node; messages that wait |
 //! | `inbound` | received messages: for this process, or forwarded to another |
+//! | `neighbours`, `awaited` | ids that wait until the kernel knows a neighbour |
 //! | `watches` | the end of peers on the same host |
 //! | `id`, `channel` | an id; an event channel |
 //! | `claims` | ports, among the processes of the user |
@@ -36,6 +37,7 @@
 //! same host see its end, others do not.
 
 mod address;
+mod awaited;
 mod bind;
 mod channel;
 mod claims;
@@ -47,6 +49,7 @@ mod id;
 mod inbound;
 mod lingering;
 mod mad;
+mod neighbours;
 mod report;
 mod shown;
 mod state;

@@ -68,6 +68,7 @@ fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Idle => "IDLE",
         Stage::Bound => "BOUND",
+        Stage::Resolving => "ADDR_QUERY",
         Stage::AddressResolved => "ADDR_RESOLVED",
         Stage::RouteResolved => "ROUTE_RESOLVED",
         Stage::Listening => "LISTEN",

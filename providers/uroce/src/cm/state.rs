@@ -1,6 +1,7 @@
 //! Channels, ids and the agent of a process, under one lock.
 
 use super::address::Route;
+use super::awaited::Neighbours;
 use super::channel::{Channel, Waiting};
 use super::claims::Lookup;
 use super::deferred::Deferred;
@@ -56,6 +57,7 @@ pub(super) struct State {
     pub lookup: Lookup,
     pub deferred: VecDeque<Deferred>,
     pub lingering: Lingering,
+    pub neighbours: Neighbours,
     /// Watches of processes with connections to this one, by slot.
     pub watches: HashMap<u16, Box<dyn Any + Send>>,
     /// Slots of such processes that are not known yet, and when they are looked for again.
@@ -94,6 +96,7 @@ impl Cm {
                 lookup: Lookup::default(),
                 deferred: VecDeque::new(),
                 lingering: Lingering::default(),
+                neighbours: Neighbours::default(),
                 watches: HashMap::new(),
                 unwatched: HashMap::new(),
                 discarded: Vec::new(),
@@ -159,6 +162,7 @@ impl Cm {
             }
             state.watch_again(network);
             state.lingering.on_time(clock::now().nanos());
+            state.give_up_neighbours();
             state.run(network);
             state.retry(network);
             state.schedule(network);
@@ -258,6 +262,7 @@ impl State {
         let unwatched = self.unwatched.values().min().copied();
         let others = deferred.into_iter().chain(unwatched);
         let others = others.chain(self.lingering.due());
+        let others = others.chain(self.neighbours.due());
         if let Some(due) = agent.into_iter().chain(others).min() {
             network.wake_at(due);
         }
@@ -323,6 +328,7 @@ impl State {
     /// Ends an id and its parts; returns how many of its events were delivered.
     pub fn end(&mut self, number: u32) -> Option<u32> {
         self.unlisten(number);
+        self.forget_neighbour(number);
         let mut id = self.ids.remove(&number)?;
         self.linger(&mut id);
         if let Some(channel) = self.channels.get_mut(&id.channel) {

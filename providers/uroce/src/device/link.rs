@@ -54,6 +54,7 @@ pub struct Link {
     running: bool,
     mtu: Option<Mtu>,
     speed: Option<u32>,
+    has_neighbours: bool,
 }
 
 impl Link {
@@ -64,7 +65,13 @@ impl Link {
             running: interface.running,
             mtu: mtu(interface.mtu),
             speed: interface.speed,
+            has_neighbours: interface.has_neighbours,
         }
+    }
+
+    /// Whether the kernel resolves addresses of neighbours ([`Interface::has_neighbours`]).
+    pub fn has_neighbours(self) -> bool {
+        self.has_neighbours
     }
 
     /// Whether packets can cross it.

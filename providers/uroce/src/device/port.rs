@@ -110,6 +110,12 @@ impl Port {
         self.state.read().link.is_active()
     }
 
+    /// Whether the kernel resolves addresses of neighbours ([`Interface::has_neighbours`]).
+    #[must_use]
+    pub fn has_neighbours(&self) -> bool {
+        self.state.read().link.has_neighbours()
+    }
+
     /// The address at a GID index.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ fn interface(addresses: &[&str]) -> Interface {
         mac: Some([2, 0, 0, 0, 0, 1]),
         up: true,
         running: true,
+        has_neighbours: true,
         speed: Some(10_000),
         addresses: addresses.iter().map(|a| a.parse().expect("ip")).collect(),
     }

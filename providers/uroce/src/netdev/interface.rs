@@ -20,6 +20,9 @@ pub struct Interface {
     pub up: bool,
     /// It is up and has a carrier.
     pub running: bool,
+    /// Its packets are sent to an address of the link, which the kernel asks the neighbour for
+    /// (ARP, NDP).
+    pub has_neighbours: bool,
     /// Megabits a second, where it is known.
     pub speed: Option<u32>,
     /// The addresses that can be sent from, each once: those of IPv4, then of IPv6, those that

@@ -52,6 +52,9 @@ pub fn interface_of(payload: &[u8]) -> Result<Option<Interface>> {
     const MTU: u16 = 4;
     const UP: u32 = 1;
     const RUNNING: u32 = 1 << 6;
+    const LOOPBACK: u32 = 1 << 3;
+    const POINT_TO_POINT: u32 = 1 << 4;
+    const NO_ARP: u32 = 1 << 7;
     // struct ifinfomsg
     let ([_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..], rest) = split::<16>(payload)?;
     let flags = u32::from_ne_bytes([*f0, *f1, *f2, *f3]);
@@ -59,6 +62,7 @@ pub fn interface_of(payload: &[u8]) -> Result<Option<Interface>> {
     let mut found = Interface {
         up: flags & UP != 0,
         running: flags & UP != 0 && flags & RUNNING != 0,
+        has_neighbours: flags & (LOOPBACK | POINT_TO_POINT | NO_ARP) == 0,
         ..Interface::default()
     };
     attributes(rest, |kind, value| {

@@ -8,6 +8,7 @@
 
 mod interface;
 mod message;
+pub mod neighbour;
 pub mod route;
 mod speed;
 
@@ -83,7 +84,7 @@ fn give(interfaces: &mut [Interface], mut owned: Vec<message::Owned>) {
 pub struct Notifications(Connection);
 
 impl Notifications {
-    /// Listens from here on.
+    /// Listens from here on for changes of interfaces and their addresses.
     ///
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM, or the error of a sandbox without such notifications.
@@ -91,9 +92,17 @@ impl Notifications {
         Connection::open(None, GROUPS).map(Self)
     }
 
+    /// The same for changes of neighbours.
+    ///
+    /// # Errors
+    /// Those of [`Notifications::listen`].
+    pub fn of_neighbours() -> Result<Self> {
+        Connection::open(None, neighbour::GROUP).map(Self)
+    }
+
     /// Takes all notifications that have come; whether there were any. Their contents are not
-    /// reported: the interfaces are listed again, which also makes up for notifications that were
-    /// lost.
+    /// reported: the kernel is asked for the present state, which also makes up for notifications
+    /// that were lost.
     ///
     /// # Errors
     /// The kernel's.

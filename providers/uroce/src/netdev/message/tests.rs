@@ -45,6 +45,7 @@ fn interfaces() {
         mac: Some(mac),
         up: true,
         running: true,
+        has_neighbours: true,
         speed: None,
         addresses: Vec::new(),
     };
@@ -55,6 +56,12 @@ fn interfaces() {
     assert_eq!((lo.up, lo.running, lo.mac), (false, false, None));
     let tunnel = with(&link(4, RUNNING), &[(3, b"tun0\0"), (1, &[10, 0, 0, 1])]);
     assert_eq!(interface_of(&tunnel).expect("read").expect("one").mac, None);
+    // Loopback, point to point, without ARP.
+    for flag in [1 << 3, 1 << 4, 1 << 7] {
+        let alone = with(&link(5, RUNNING | flag), &[(3, b"tun0\0")]);
+        let alone = interface_of(&alone).expect("read").expect("one");
+        assert!(!alone.has_neighbours, "{flag:x}");
+    }
 }
 
 #[test]
