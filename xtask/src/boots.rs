@@ -215,6 +215,9 @@ pub fn not_run(runs: &[Run], reason: &str) -> Booted {
 /// Ends the name of the list of a suite's tests whose results over the built-in provider differ
 /// from those over the plugin.
 const BUILT_IN: &str = ".rust";
+/// The same of those whose results over this project's librdmacm differ from those over
+/// rdma-core's.
+const CM: &str = ".cm";
 
 /// Compares the results in the directory of a job with the expected list, or writes them as that.
 ///
@@ -232,9 +235,11 @@ pub fn judge(dirs: &Dirs, dir: &Path, run: Run, bless: bool) -> Result<Outcome> 
     } else {
         let of = provided::Expected::of(dirs, run.suite, run.suite)?;
         let mut expected = expect::load(&dirs.expected(), &of.name)?;
-        let own = format!("{}{BUILT_IN}", of.name);
-        if run.built_in && expect::exists(&dirs.expected(), &own) {
-            expect::replace(&mut expected, expect::load(&dirs.expected(), &own)?);
+        for (applies, ending) in [(run.built_in, BUILT_IN), (run.cm, CM)] {
+            let own = format!("{}{ending}", of.name);
+            if applies && expect::exists(&dirs.expected(), &own) {
+                expect::replace(&mut expected, expect::load(&dirs.expected(), &own)?);
+            }
         }
         let wanted: Vec<_> = expected.into_iter().filter(|r| run.has(&r.name)).collect();
         if let Some(older) = of.older {

@@ -71,6 +71,7 @@ const PACKAGES: &[&str] = &[
     "curl",
     "tgt",
     "libiscsi-bin",
+    "libjemalloc2",
     "qemu-block-extra",
     "qemu-utils",
     // A suite, and a reference for uroce's speed.

@@ -118,6 +118,15 @@ impl Case {
         self
     }
 
+    /// Starts both programs by this one.
+    pub fn client_and_server_by(mut self, program: &str) -> Self {
+        self.client.insert(0, program.into());
+        if let Some(server) = &mut self.server {
+            server.words.insert(0, program.into());
+        }
+        self
+    }
+
     pub fn before(mut self, line: &str) -> Self {
         self.before.push(line.into());
         self

@@ -39,7 +39,7 @@ const TESTS: &[(Endpoint, &str, &str)] = &[
 pub const AGAIN: &[&str] = &["rxd-64k", "msg-64k"];
 
 /// The endpoints that the connection manager connects.
-pub const BY_CM: &[&str] = &["msg-64"];
+pub const BY_CM: &[&str] = &["msg-64", "msg-64k"];
 
 /// OpenMPI with libfabric's matching of messages, and nothing else.
 const OPENMPI: &str = "--allow-run-as-root --mca pml cm --mca mtl ofi \

@@ -183,7 +183,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(perftest::cases),
         both_paths: false,
         built_in: Again::Only(perftest::AGAIN),
-        cm: Again::Nothing,
+        cm: Again::Only(perftest::BY_CM),
         boot: 1,
     },
     Suite {
@@ -192,7 +192,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(applications::cases),
         both_paths: false,
         built_in: Again::Only(applications::AGAIN),
-        cm: Again::Only(applications::BY_CM),
+        cm: Again::All,
         boot: 1,
     },
     Suite {
@@ -201,7 +201,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(rdmacm::cases),
         both_paths: false,
         built_in: Again::Only(rdmacm::AGAIN),
-        cm: Again::Only(rdmacm::BY_CM),
+        cm: Again::All,
         boot: 2,
     },
     Suite {
@@ -210,7 +210,7 @@ pub const SUITES: &[Suite] = &[
         kind: Kind::Cases(ucx::cases),
         both_paths: false,
         built_in: Again::Only(ucx::AGAIN),
-        cm: Again::Nothing,
+        cm: Again::Only(ucx::BY_CM),
         boot: 2,
     },
     Suite {

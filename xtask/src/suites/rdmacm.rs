@@ -59,6 +59,21 @@ const ROWS: &[Row] = &[
         "cmtime -s ADDRESS -p PORT -c 10",
     ),
     (
+        "rping-any-address",
+        "rping -s -p PORT -C 20 -V -v",
+        "rping -c -a ADDRESS -p PORT -C 20 -V -v",
+    ),
+    (
+        "ucmatose-migrate",
+        "ucmatose -p PORT -c 3 -m",
+        "ucmatose -s ADDRESS -p PORT -c 3 -m",
+    ),
+    (
+        "ucmatose-many",
+        "ucmatose -p PORT -c 100 -C 2",
+        "ucmatose -s ADDRESS -p PORT -c 100 -C 2",
+    ),
+    (
         "rdma-server",
         "rdma_server -p PORT",
         "rdma_client -s ADDRESS -p PORT",
@@ -80,17 +95,12 @@ pub const AGAIN: &[&str] = &[
     "mckey",
 ];
 
-/// Programs without rsockets, once more over this project's librdmacm.
-pub const BY_CM: &[&str] = &[
-    "rping",
-    "rping-own-queue-pair",
-    "rping-64k",
-    "ucmatose",
-    "udaddy",
-    "cmtime",
-    "rdma-server",
-    "rdma-xserver-rc",
-    "mckey",
+/// Datagram sockets: name, and the client's options.
+const DATAGRAMS: &[(&str, &str)] = &[
+    ("udpong", "-S 512 -C 50"),
+    ("udpong-blocking", "-S 1000 -C 50 -T b"),
+    ("udpong-nonblocking", "-S 1000 -C 50 -T n"),
+    ("udpong-echo", "-S 1000 -C 50 -T e"),
 ];
 
 const SERVERS_THAT_STAY: &[&str] = &["cmtime"];
@@ -98,10 +108,11 @@ const SERVERS_THAT_STAY: &[&str] = &["cmtime"];
 pub fn cases(target: &Target) -> Vec<Case> {
     let all: Vec<_> = ROWS.iter().map(|(name, ..)| *name).collect();
     let mut cases = named(target, &all, 22000);
-    let mut ports = 22500..;
     cases.push(multicast(target));
-    cases.push(datagrams(ports.next().unwrap_or_default()));
-    cases.push(copy(target, ports.next().unwrap_or_default()));
+    cases.push(copy(target, 22501));
+    // Those of rdma-core's library find no route over RoCE, and their clients report it.
+    let datagrams = datagrams(target, 22510).into_iter();
+    cases.extend(datagrams.map(Case::may_refuse));
     cases
 }
 
@@ -142,13 +153,22 @@ pub fn multicast(target: &Target) -> Case {
     Case::pair("mckey", &line, ready, &format!("{line} -s"))
 }
 
-/// Datagram sockets of rdma-core's library find no route over RoCE; the client reports it.
-fn datagrams(port: u16) -> Case {
-    let server = format!("udpong -p {port}");
-    let client = format!("udpong -s 10.9.0.1 -p {port} -S 512 -C 50");
-    Case::pair("udpong", &server, Ready::RdmaCm, &client)
+/// Datagram sockets, with ports from this one on.
+pub fn datagrams(target: &Target, port: u16) -> Vec<Case> {
+    let rows = DATAGRAMS.iter().zip(port..);
+    rows.map(|((name, options), port)| datagram(name, target.address, options, port))
+        .collect()
+}
+
+/// Without an address the server of udpong 44 binds to the first one that getaddrinfo(3) names,
+/// `::1`.
+pub fn datagram(name: &str, address: &str, options: &str, port: u16) -> Case {
+    let server = format!("udpong -b {address} -p {port}");
+    let client = format!("udpong -s {address} -p {port} {options}");
+    Case::pair(name, &server, Ready::Udp(port), &client)
         .server_stays()
-        .may_refuse()
+        // The row of the results.
+        .check(Check::Says("custom"))
 }
 
 /// Copies a file and compares the copy.

@@ -35,6 +35,13 @@ pub const AGAIN: &[&str] = &[
     "rc-fadd",
 ];
 
+/// UCX's demonstration of a server of reads and writes, which compares all bytes: name, options.
+/// Its connections are the connection manager's.
+const CONNECTED: &[(&str, &str)] = &[("io-demo-tags", ""), ("io-demo-active-messages", "-A")];
+
+/// Cases that run once more over this project's librdmacm.
+pub const BY_CM: &[&str] = &["io-demo-tags", "io-demo-active-messages"];
+
 pub fn cases(target: &Target) -> Vec<Case> {
     let mut ports = 23000..;
     let mut cases = Vec::new();
@@ -52,7 +59,24 @@ pub fn cases(target: &Target) -> Vec<Case> {
             cases.push(environment(case, target, layers));
         }
     }
+    if target.connection_manager {
+        cases.extend(connected(target, 23100));
+    }
     cases
+}
+
+/// The demonstration, with ports from this one on.
+pub fn connected(target: &Target, port: u16) -> Vec<Case> {
+    let case = |((name, options), port): (&(&str, &str), u16)| {
+        let server = format!("io_demo -q -p {port} {options}");
+        let client = format!("{server} -i 200 -w 16 -o read,write {}", target.address);
+        let case = Case::pair(*name, &server, Ready::RdmaCm, &client)
+            .server_stays()
+            .check(Check::NeverSays("ERROR"))
+            .env("UCX_SOCKADDR_TLS_PRIORITY", "rdmacm");
+        environment(case, target, "rc_verbs")
+    };
+    CONNECTED.iter().zip(port..).map(case).collect()
 }
 
 /// Points UCX at the device, and keeps it from giving up on a peer: a machine that shares its
