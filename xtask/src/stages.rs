@@ -97,7 +97,7 @@ fn names(stock: bool) -> Vec<String> {
     let guest = guest_runs(stock)
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
-    let others = others().map(str::to_owned);
+    let others = others().map(str::to_owned).chain(arm64::guest::names());
     let here = if stock { Vec::new() } else { uroce::names() };
     cargo.chain(others).chain(here).chain(guest).collect()
 }
@@ -109,9 +109,12 @@ fn expected(options: &Test) -> Vec<String> {
     if options.stock {
         return runs.collect();
     }
-    let is_chosen = |name: &String| match name.as_str() {
-        reproducible::STAGE | arm64::guest::STAGE => named(&options.only, name),
-        _ => chosen(&options.only, name),
+    let is_left_out = |name: &str| {
+        name == reproducible::STAGE || arm64::guest::names().any(|of_arm64| of_arm64 == name)
+    };
+    let is_chosen = |name: &String| match is_left_out(name) {
+        true => named(&options.only, name),
+        false => chosen(&options.only, name),
     };
     let here = names(false)
         .into_iter()
@@ -126,8 +129,7 @@ fn others() -> impl Iterator<Item = &'static str> {
         .chain(sanitizers::STAGES)
         .chain([package::STAGE])
         .chain(RELEASES.iter().map(|release| release.stage))
-        .chain([rpm::STAGE, arm64::STAGE, arm64::guest::STAGE])
-        .chain([reproducible::STAGE])
+        .chain([rpm::STAGE, arm64::STAGE, reproducible::STAGE])
         .chain(dist::STAGES.iter().map(|(name, _)| *name))
 }
 
@@ -327,6 +329,7 @@ fn ready(
 fn any_meanwhile(options: &Test) -> bool {
     asked(options).any(|stage| !FIRST.contains(&stage.name))
         || others().any(|stage| chosen(&options.only, stage))
+        || arm64::guest::names().any(|stage| named(&options.only, &stage))
 }
 
 /// The stages that run beside the virtual machine: none of them measures anything. The first need
@@ -382,12 +385,7 @@ fn meanwhile(
         let tally = arm64::run(&dirs);
         report.add(Row::new(arm64::STAGE, start.elapsed(), tally));
     }
-    if named(&options.only, arm64::guest::STAGE) {
-        println!("-- {}: kernels for arm64", arm64::guest::STAGE);
-        let start = Instant::now();
-        let tally = arm64::guest::run(&dirs);
-        report.add(Row::new(arm64::guest::STAGE, start.elapsed(), tally));
-    }
+    arm64::guest::stages(&dirs, &options.only, report);
     if named(&options.only, reproducible::STAGE) {
         println!("-- {}: two builds", reproducible::STAGE);
         let start = Instant::now();

@@ -324,7 +324,7 @@ pub fn in_network(dir: &Path, surrounded: bool) -> Result<ExitCode> {
 ///
 /// # Errors
 /// There is no such suite; something else was written.
-pub fn judge_guest(dirs: &Dirs, dir: &Path, name: &str) -> Result<Tally> {
+pub fn judge_guest(dirs: &Dirs, dir: &Path, name: &str) -> Result<Outcome> {
     let run = Run::all().find(|run| run.stage() == name);
     let run = run.with_context(|| format!("no suite is called {name}"))?;
     let label = run.label();
@@ -333,7 +333,8 @@ pub fn judge_guest(dirs: &Dirs, dir: &Path, name: &str) -> Result<Tally> {
     if list.took.is_none() {
         tally.fail("the run ended before the suite did");
     }
-    Ok(tally)
+    let took = list.took.unwrap_or_default();
+    Ok(Outcome { tally, took })
 }
 
 /// Starts this program again by a script that sets up the suite's surroundings.

@@ -1,41 +1,48 @@
-//! The stage `arm64-guest`: Debian's kernels for arm64 in QEMU's emulation of a whole machine, with
-//! the kernel's soft-RoCE.
+//! The stages `arm64-guest`: Debian's kernels for arm64 in QEMU's emulation of a whole machine,
+//! with the kernel's soft-RoCE.
 //!
 //! The machine is booted as the one of the stages `guest` is ([`crate::vm`]), and runs the same
-//! suites with the same expected lists. Its root is a chroot of Debian for arm64, whose packages
-//! are only unpacked; this program is compiled for arm64, linked statically, and starts the suites.
+//! suites with the same expected lists, each as a stage: `arm64-guest:16k:pingpong` is the suite
+//! `pingpong` on a kernel with pages of 16 KiB. Its root is a chroot of Debian for arm64, whose
+//! packages are only unpacked; this program is compiled for arm64, linked statically, and starts
+//! the suites.
 //!
 //! - Debian 12's kernel 6.1 has pages of 4 KiB: rdma-core's tests and pingpongs over rxe, over
 //!   stock and over this library, with rdma-core's provider and with the built-in one.
 //! - Debian 13's kernel for pages of 16 KiB: the pingpongs over rxe in the same ways.
 //! - Both: the pingpongs over uroce, in shared memory.
+//! - 4 KiB: rdma-core's tests over uroce.
+//!
+//! The library is the optimised one of the packages: without optimisation, an emulated processor
+//! needs half a second for a message of 1 MiB, and requests of the pingpongs time out.
 #![forbid(unsafe_code)]
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 
 use super::{
     inside::{ARM, Inside},
-    library,
     step::compile,
 };
 use crate::{
-    boots,
+    boots::{self, Outcome},
     chroot::{BOOKWORM_ARM64, Chroot, TRIXIE_ARM64_16K},
     debian_deps::{self, Foreign},
     dirs::{Dirs, LIBRARY, RDMACM_BESIDE},
     guest::PAGES,
-    report::Tally,
+    report::{Report, Row, Tally},
+    stage::named,
     suites::Run,
     uroce,
     vm::{self, JOB_SEEN, Job},
 };
 
+/// Begins the names of the stages.
 pub const STAGE: &str = "arm64-guest";
 
 /// It can have pages of 16 KiB; virtme-ng's choice, a Cortex-A57, cannot.
@@ -50,6 +57,8 @@ const STATIC: &str = "static";
 /// A boot.
 struct Boot {
     chroot: Chroot,
+    /// Its pages, in the names of the stages.
+    name: &'static str,
     /// Bytes of its pages.
     pages: u32,
     /// The suites, by label.
@@ -59,6 +68,7 @@ struct Boot {
 const BOOTS: [Boot; 2] = [
     Boot {
         chroot: BOOKWORM_ARM64,
+        name: "4k",
         pages: 4096,
         labels: &[
             "pyverbs.stock",
@@ -68,10 +78,12 @@ const BOOTS: [Boot; 2] = [
             "pingpong",
             "pingpong.rust",
             "uroce:pingpong",
+            "uroce:pyverbs",
         ],
     },
     Boot {
         chroot: TRIXIE_ARM64_16K,
+        name: "16k",
         pages: 16384,
         labels: &[
             "pingpong.stock",
@@ -82,20 +94,79 @@ const BOOTS: [Boot; 2] = [
     },
 ];
 
-/// Boots all of them.
-pub fn run(dirs: &Dirs) -> Tally {
-    Tally::of(STAGE, |tally| {
-        let Some(inside) = Inside::for_stage(dirs, tally)? else {
-            return Ok(());
-        };
-        library(dirs, &inside)?;
-        let program = program(dirs, &inside)?;
-        for boot in &BOOTS {
-            let booted = Tally::of(STAGE, |tally| boot.run(dirs, &inside, &program, tally));
-            tally.add(booted);
-        }
-        Ok(())
+/// The names of the stages.
+pub fn names() -> impl Iterator<Item = String> {
+    BOOTS.iter().flat_map(|boot| {
+        let labels = boot.labels.iter();
+        labels.map(|label| boot.stage(label))
     })
+}
+
+/// Runs the stages that were asked for.
+pub fn stages(dirs: &Dirs, only: &[String], report: &mut Report) {
+    let boots = BOOTS.iter().map(|boot| (boot, boot.chosen(only)));
+    let boots: Vec<_> = boots.filter(|(_, labels)| !labels.is_empty()).collect();
+    if boots.is_empty() {
+        return;
+    }
+    let mut prepared = Tally::default();
+    let programs = Programs::prepare(dirs, &mut prepared);
+    if let Err(error) = &programs {
+        prepared.end(STAGE, error);
+    }
+    for (boot, labels) in boots {
+        let Ok(Some(programs)) = &programs else {
+            // The first one has the reason.
+            let stage = |label| (boot.stage(label), std::mem::take(&mut prepared));
+            let rows = labels.into_iter().map(stage);
+            rows.for_each(|(stage, tally)| report.add(Row::new(stage, Duration::ZERO, tally)));
+            continue;
+        };
+        match boot.run(dirs, programs, &labels) {
+            Ok(rows) => rows.into_iter().for_each(|row| report.add(row)),
+            Err(error) => {
+                for label in labels {
+                    let mut tally = Tally::default();
+                    tally.end(STAGE, &error);
+                    report.add(Row::new(boot.stage(label), Duration::ZERO, tally));
+                }
+            }
+        }
+    }
+}
+
+/// What a machine gets from here.
+struct Programs {
+    inside: Inside,
+    /// The directory of the libraries.
+    libraries: PathBuf,
+    /// This program.
+    program: PathBuf,
+}
+
+impl Programs {
+    /// Compiles them; `None` where that is not possible: `tally` has the reason.
+    fn prepare(dirs: &Dirs, tally: &mut Tally) -> Result<Option<Self>> {
+        let Some(inside) = Inside::for_stage(dirs, tally)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            libraries: libraries(dirs, &inside)?,
+            program: program(dirs, &inside)?,
+            inside,
+        }))
+    }
+}
+
+/// Compiles the libraries as they are packaged.
+fn libraries(dirs: &Dirs, inside: &Inside) -> Result<PathBuf> {
+    println!("-- {STAGE}: the libraries");
+    let mut build = inside.cargo(&["build", "--release"], &[ARM]);
+    for package in ["ferroverbs", "ferroverbs-rdmacm"] {
+        build.args(["--package", package]);
+    }
+    compile(dirs, "guest-build", &mut build).context("the libraries do not build for arm64")?;
+    Ok(inside.results().0.join(ARM.target).join("release"))
 }
 
 /// Compiles this program for arm64, to run with the C library of any release.
@@ -114,8 +185,21 @@ fn program(dirs: &Dirs, inside: &Inside) -> Result<PathBuf> {
 }
 
 impl Boot {
+    /// The stage of a suite.
+    fn stage(&self, label: &str) -> String {
+        format!("{STAGE}:{}:{label}", self.name)
+    }
+
+    /// The suites that were asked for.
+    fn chosen(&self, only: &[String]) -> Vec<&'static str> {
+        let labels = self.labels.iter().copied();
+        labels
+            .filter(|label| named(only, &self.stage(label)))
+            .collect()
+    }
+
     /// Boots, and compares the results of each suite with its list.
-    fn run(&self, dirs: &Dirs, inside: &Inside, program: &Path, tally: &mut Tally) -> Result<()> {
+    fn run(&self, dirs: &Dirs, programs: &Programs, labels: &[&str]) -> Result<Vec<Row>> {
         let name = self.chroot.directory();
         let provided = self.chroot.provide(dirs);
         provided.with_context(|| format!("no Debian {} for arm64", self.chroot.debian))?;
@@ -124,18 +208,18 @@ impl Boot {
             processor: PROCESSOR,
             root: self.chroot.here(dirs),
             program: PROGRAM,
-            seen: vec![(SOURCES, inside.source().to_owned())],
+            seen: vec![(SOURCES, programs.inside.source().to_owned())],
         };
         let machine = debian_deps::foreign(dirs, self.chroot.kernel(dirs)?, foreign)?;
         let dir = dirs.fresh(&format!("{STAGE}-{name}"))?;
-        copy_libraries(&inside.results().0.join(ARM.target).join("debug"), &dir)?;
-        fs::copy(program, dir.join(PROGRAM)).context(PROGRAM)?;
+        copy_libraries(&programs.libraries, &dir)?;
+        fs::copy(&programs.program, dir.join(PROGRAM)).context(PROGRAM)?;
         let job = Job::Suites {
             ours: Some(Path::new(JOB_SEEN).join("lib")),
-            labels: self.labels.iter().map(|&label| label.to_owned()).collect(),
+            labels: labels.iter().map(|&label| label.to_owned()).collect(),
         };
         let kernel = machine.kernel.display();
-        println!("-- {STAGE}: booting {kernel} for {}", self.labels.join(" "));
+        println!("-- {STAGE}: booting {kernel} for {}", labels.join(" "));
         let log = dir.join("console.log");
         let start = Instant::now();
         let outcome = vm::boot(dirs, &machine, &dir, &job, &log, false)?;
@@ -143,20 +227,16 @@ impl Boot {
         if !outcome.text.lines().any(|line| line.trim_end() == pages) {
             bail!("{name}: not {pages}; see {}", log.display());
         }
-        if outcome.hung {
-            tally.fail(format!("{name}: the machine hung; see {}", log.display()));
-        }
-        for label in self.labels {
-            let mut judged = judge(dirs, &dir, label)?;
-            for failure in &mut judged.failures {
-                *failure = format!("{name}: {label}: {failure}");
+        println!("-- {STAGE}: {name}: {} s in all", start.elapsed().as_secs());
+        let row = |label: &&str| {
+            let judged = judge(dirs, &dir, label);
+            let Outcome { mut tally, took } = judged.unwrap_or_else(Outcome::unjudged);
+            if outcome.hung {
+                tally.fail(format!("the machine hung; see {}", log.display()));
             }
-            println!("-- {STAGE}: {name}: {label}: {} passed", judged.passed);
-            tally.add(judged);
-        }
-        let seconds = start.elapsed().as_secs();
-        println!("-- {STAGE}: {name}: {seconds} s in all");
-        Ok(())
+            Row::new(self.stage(label), took, tally)
+        };
+        Ok(labels.iter().map(row).collect())
     }
 }
 
@@ -177,12 +257,12 @@ fn copy_libraries(built: &Path, dir: &Path) -> Result<()> {
 }
 
 /// The results of a suite.
-fn judge(dirs: &Dirs, dir: &Path, label: &str) -> Result<Tally> {
+fn judge(dirs: &Dirs, dir: &Path, label: &str) -> Result<Outcome> {
     if label.starts_with(uroce::STAGE) {
         return uroce::judge_guest(dirs, dir, label);
     }
     let (run, _) = Run::from_label(label).with_context(|| format!("no suite {label}"))?;
-    Ok(boots::judge(dirs, dir, run, false)?.tally)
+    boots::judge(dirs, dir, run, false)
 }
 
 #[cfg(test)]
@@ -196,5 +276,20 @@ mod tests {
             let is_of_uroce = of_uroce.iter().any(|name| name == label);
             assert!(is_of_uroce || Run::from_label(label).is_some(), "{label}");
         }
+    }
+
+    #[test]
+    fn a_part_of_the_suites_can_be_asked_for() {
+        let chosen = |asked: &str| {
+            let only = [asked.to_owned()];
+            BOOTS.iter().map(|boot| boot.chosen(&only).len()).collect()
+        };
+        let all: Vec<usize> = chosen(STAGE);
+        assert_eq!(all, BOOTS.map(|boot| boot.labels.len()));
+        assert_eq!(chosen("arm64-guest:16k"), [0, 4]);
+        assert_eq!(chosen("arm64-guest:4k:uroce:pingpong"), [1, 0]);
+        assert_eq!(chosen("arm64-guest:4k:pingpong"), [3, 0]);
+        assert_eq!(chosen("arm64"), [0, 0]);
+        assert!(BOOTS.iter().all(|boot| boot.chosen(&[]).is_empty()));
     }
 }
