@@ -8,7 +8,7 @@ use lexopt::prelude::*;
 
 use crate::{
     install,
-    options::{Bench, BenchUroce, Part, Test, Vm},
+    options::{Bench, BenchUroce, Dist, Part, Test, Vm},
     stage, uroce,
 };
 
@@ -42,10 +42,11 @@ cargo xtask install [--destdir DIR] [--prefix DIR] [--libdir DIR] [--includedir 
     --no-strip  leaves debug information in the library and the programs
     --static    libibverbs.a, too, which is built apart:
                 cargo rustc --release -p ferroverbs --crate-type staticlib
-cargo xtask wheel [--into DIR]
-cargo xtask tarball [--into DIR]
+cargo xtask wheel [--into DIR] [--target TRIPLE]
+cargo xtask tarball [--into DIR] [--target TRIPLE]
     Makes a wheel for Python's package index, or an archive with a script that installs it, of what
     `cargo build --release` built, in DIR (default: target/dist).
+    --target  of what `cargo build --release --target TRIPLE` built
 cargo xtask size
     Prints the sizes of the parts of the library that `cargo build --release` built, by crate.
 cargo xtask bench [--write] [--only PART] [--before LIBRARY]
@@ -90,14 +91,8 @@ pub enum Command {
         write: bool,
     },
     Install(install::Options),
-    Wheel {
-        /// The directory of the wheel, if it was named.
-        into: Option<PathBuf>,
-    },
-    Tarball {
-        /// The directory of the archive, if it was named.
-        into: Option<PathBuf>,
-    },
+    Wheel(Dist),
+    Tarball(Dist),
     Size,
     /// The command that the virtual machine is started with; internal.
     InGuest {
@@ -128,14 +123,8 @@ pub fn parse(mut words: lexopt::Parser) -> Result<Command> {
         Value(name) if name == "demo" => demo(words),
         Value(name) if name == "bench" => bench(words),
         Value(name) if name == "install" => install(words),
-        Value(name) if name == "wheel" => {
-            let into = into(words)?;
-            Ok(Command::Wheel { into })
-        }
-        Value(name) if name == "tarball" => {
-            let into = into(words)?;
-            Ok(Command::Tarball { into })
-        }
+        Value(name) if name == "wheel" => dist(words).map(Command::Wheel),
+        Value(name) if name == "tarball" => dist(words).map(Command::Tarball),
         Value(name) if name == "size" => nothing_more(words, Command::Size),
         Value(name) if name == "in-guest" => {
             let results = words.value()?.into();
@@ -362,15 +351,16 @@ fn install(mut words: lexopt::Parser) -> Result<Command> {
 }
 
 /// The directory of `--into`.
-fn into(mut words: lexopt::Parser) -> Result<Option<PathBuf>> {
-    let mut into = None;
+fn dist(mut words: lexopt::Parser) -> Result<Dist> {
+    let mut options = Dist::default();
     while let Some(word) = words.next()? {
         match word {
-            Long("into") => into = Some(words.value()?.into()),
+            Long("into") => options.into = Some(words.value()?.into()),
+            Long("target") => options.target = Some(words.value()?.string()?),
             other => return Err(other.unexpected().into()),
         }
     }
-    Ok(into)
+    Ok(options)
 }
 
 fn part(name: &str) -> Result<Part> {
@@ -468,14 +458,22 @@ mod tests {
 
     #[test]
     fn a_wheel_is_made_in_a_directory() {
-        let wanted = Command::Wheel {
+        let wanted = Dist {
             into: Some("d".into()),
+            target: None,
         };
-        assert_eq!(words("wheel --into d").ok(), Some(wanted));
-        assert_eq!(words("wheel").ok(), Some(Command::Wheel { into: None }));
+        assert_eq!(words("wheel --into d").ok(), Some(Command::Wheel(wanted)));
+        let here = Dist::default();
+        assert_eq!(words("wheel").ok(), Some(Command::Wheel(here)));
         assert!(words("wheel d").is_err());
-        let wanted = Command::Tarball { into: None };
-        assert_eq!(words("tarball").ok(), Some(wanted));
+        let for_arm = Dist {
+            into: None,
+            target: Some("aarch64-unknown-linux-gnu".into()),
+        };
+        assert_eq!(
+            words("tarball --target aarch64-unknown-linux-gnu").ok(),
+            Some(Command::Tarball(for_arm))
+        );
     }
 
     #[test]

@@ -68,8 +68,8 @@ fn main() -> ExitCode {
         cli::Command::BenchRxe { write } => timed(|| bench::rxe::run(write)),
         cli::Command::BenchRdmacm { write } => timed(|| bench::rdmacm::run(write)),
         cli::Command::Install(options) => install::run(&options),
-        cli::Command::Wheel { into } => install::dist(into, install::make_wheel),
-        cli::Command::Tarball { into } => install::dist(into, install::make_tarball),
+        cli::Command::Wheel(options) => install::dist(options, install::make_wheel),
+        cli::Command::Tarball(options) => install::dist(options, install::make_tarball),
         cli::Command::Size => size::run(),
         cli::Command::InGuest { results } => guest::run(&results),
         cli::Command::InNetwork {

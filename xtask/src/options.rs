@@ -22,6 +22,15 @@ pub struct Vm {
     pub command: Vec<OsString>,
 }
 
+/// Of a file to be given to others.
+#[derive(Debug, Default, PartialEq)]
+pub struct Dist {
+    /// Its directory, if it was named.
+    pub into: Option<PathBuf>,
+    /// The target of rustc that it is for, if not this machine.
+    pub target: Option<String>,
+}
+
 #[derive(Debug, Default, PartialEq)]
 pub struct Bench {
     pub write: bool,

@@ -10,7 +10,7 @@
 //! - loads all providers of Debian for arm64 into one program ([`providers`]);
 //! - compiles C tests and unit tests for arm64, and runs them ([`c_tests`], [`unit_tests`]);
 //! - makes the Debian packages for arm64, examines them, and installs them over Debian's
-//!   ([`packages`]);
+//!   ([`packages`]); makes the wheel and the archive of the same files ([`dist`]);
 //! - has rustc check the library and the programs for riscv64 and ppc64el, and the C compilers for
 //!   these the layouts ([`others`]).
 //!
@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod c_tests;
+mod dist;
 pub mod guest;
 mod inside;
 mod layouts;
@@ -81,7 +82,8 @@ pub fn run(dirs: &Dirs) -> Tally {
         programs::run(dirs, &inside, &library, tally);
         c_tests::run(dirs, &inside, &library, tally)?;
         unit_tests::run(dirs, &inside, tally)?;
-        packages::run(dirs, &inside, tally)
+        packages::run(dirs, &inside, tally)?;
+        dist::run(dirs, &inside, tally)
     })
 }
 

@@ -27,7 +27,7 @@ use crate::{
 /// The directories of the packages, and in it of the sources; of cargo's results.
 const JOB: &str = "package";
 const SOURCES: &str = "package/ferroverbs";
-const BUILT: &str = "package-built";
+pub const BUILT: &str = "package-built";
 /// What dpkg(1) has noted, below a root.
 const INFO: &str = "var/lib/dpkg/info";
 /// Where libraries are.
@@ -185,7 +185,7 @@ impl Made {
 }
 
 /// Whether a file is either not compiled, or for arm64 (`e_machine` of its header).
-fn is_of_arm64(bytes: &[u8]) -> bool {
+pub fn is_of_arm64(bytes: &[u8]) -> bool {
     const ARM64: [u8; 2] = 183_u16.to_le_bytes();
     !bytes.starts_with(b"\x7fELF") || bytes.get(18..20) == Some(&ARM64)
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::{
+    env::consts::ARCH,
     ffi::OsString,
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -14,7 +15,12 @@ use anyhow::{Context, Result, ensure};
 
 use super::programs::{PAIR, build, in_network, one, prints};
 use crate::{
-    dirs::Dirs, host::must, install, package::files::below, pip::first_in_path, report::Tally,
+    dirs::Dirs,
+    host::must,
+    install::{self, Built},
+    package::files::below,
+    pip::first_in_path,
+    report::Tally,
 };
 
 pub const STAGE: &str = "tarball";
@@ -65,11 +71,11 @@ pub fn run(dirs: &Dirs) -> Tally {
 /// # Errors
 /// Of tar(1), and those of making it.
 pub fn unpacked(dirs: &Dirs, dir: &Path) -> Result<(PathBuf, PathBuf)> {
-    let archive = install::make_tarball(dirs, dir)?;
+    let archive = install::make_tarball(&Built::here(dirs), dir)?;
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(&archive).arg("-C").arg(dir);
     must(&mut tar)?;
-    Ok((archive, dir.join(install::tarball_name())))
+    Ok((archive, dir.join(install::tarball_name(ARCH))))
 }
 
 struct Unpacked {
@@ -92,7 +98,7 @@ impl Unpacked {
     }
 
     fn is_reproducible(&self, dirs: &Dirs) -> Result<()> {
-        let again = install::make_tarball(dirs, &self.dir.join("two"))?;
+        let again = install::make_tarball(&Built::here(dirs), &self.dir.join("two"))?;
         ensure!(fs::read(again)? == fs::read(&self.archive)?, "other bytes");
         Ok(())
     }

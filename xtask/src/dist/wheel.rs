@@ -18,7 +18,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::programs::{PAIR, build, in_network, one, prints};
 use crate::{
-    dirs::Dirs, host::must, install, package::files::below, report::Tally, suites::inference,
+    dirs::Dirs,
+    host::must,
+    install::{self, Built},
+    package::files::below,
+    report::Tally,
+    suites::inference,
 };
 
 pub const STAGE: &str = "wheel";
@@ -73,7 +78,7 @@ impl Wheel {
         build(dirs)?;
         let dir = dirs.fresh(STAGE)?;
         println!("-- {STAGE}: made and installed");
-        let file = install::make_wheel(dirs, &dir.join("one"))?;
+        let file = install::make_wheel(&Built::here(dirs), &dir.join("one"))?;
         let environment = dir.join(SPACED);
         // Another Python may come first in PATH, without the programs for this.
         let python = Path::new("/usr/bin/python3");
@@ -138,7 +143,7 @@ impl Wheel {
     }
 
     fn is_reproducible(&self, dirs: &Dirs) -> Result<()> {
-        let again = install::make_wheel(dirs, &self.dir.join("two"))?;
+        let again = install::make_wheel(&Built::here(dirs), &self.dir.join("two"))?;
         ensure!(again.file_name() == self.file.file_name(), "another name");
         ensure!(fs::read(again)? == fs::read(&self.file)?, "other bytes");
         Ok(())

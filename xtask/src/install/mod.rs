@@ -24,6 +24,7 @@ mod variables;
 mod wheel;
 
 use std::{
+    env::consts::ARCH,
     fs,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -31,7 +32,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::dirs::{Dirs, PRELOAD};
+use crate::{
+    dirs::{Dirs, PRELOAD},
+    options::Dist,
+};
 pub use layout::Options;
 use layout::{Layout, Library, Names, RDMACM, VERBS};
 use strip::{DEBUG_INFORMATION, Strip, UNNEEDED};
@@ -189,15 +193,51 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What cargo built for one architecture.
+pub struct Built {
+    pub dirs: Dirs,
+    strip: Strip,
+    /// Its name in Rust.
+    architecture: String,
+}
+
+impl Built {
+    /// For this machine.
+    pub fn here(dirs: &Dirs) -> Self {
+        Self {
+            dirs: dirs.clone(),
+            strip: Strip::here(),
+            architecture: ARCH.to_owned(),
+        }
+    }
+
+    /// For a target of rustc.
+    ///
+    /// # Errors
+    /// As of [`Dirs::for_target`].
+    pub fn of_target(dirs: &Dirs, target: &str) -> Result<Self> {
+        let architecture = target.split('-').next().unwrap_or_default();
+        Ok(Self {
+            dirs: dirs.for_target(target)?,
+            strip: Strip::of_target(target),
+            architecture: architecture.to_owned(),
+        })
+    }
+}
+
 /// Makes a file to be given to others in a directory, by default `dist` in cargo's target
 /// directory, and prints its path.
 ///
 /// # Errors
-/// Those of `make`.
-pub fn dist(into: Option<PathBuf>, make: fn(&Dirs, &Path) -> Result<PathBuf>) -> Result<ExitCode> {
+/// Those of `make`; nothing is built for the target.
+pub fn dist(options: Dist, make: fn(&Built, &Path) -> Result<PathBuf>) -> Result<ExitCode> {
     let dirs = Dirs::find()?;
-    let into = into.unwrap_or_else(|| dirs.target.join("dist"));
-    println!("{}", make(&dirs, &into)?.display());
+    let into = options.into.unwrap_or_else(|| dirs.target.join("dist"));
+    let built = match &options.target {
+        Some(target) => Built::of_target(&dirs, target)?,
+        None => Built::here(&dirs),
+    };
+    println!("{}", make(&built, &into)?.display());
     Ok(ExitCode::SUCCESS)
 }
 

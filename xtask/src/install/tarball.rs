@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 use std::{
-    env::consts::ARCH,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -12,32 +11,33 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    Item, Options, gather,
+    Built, Item, Options, gather,
     layout::{Layout, Names},
     read,
-    strip::Strip,
     tree::Tree,
     write,
 };
-use crate::{dirs::Dirs, host};
+use crate::host;
 
 /// The scripts, in the sources.
 const SCRIPTS: &str = "dist";
 const INSTALL: &str = "install.sh";
 const UNINSTALL: &str = "uninstall.sh";
 
-/// The folder in the archive, which names the archive.
-pub fn name() -> String {
-    format!("ferroverbs-{}-linux-{ARCH}", Names::RELEASE)
+/// The folder in the archive for an architecture, which names the archive.
+pub fn name(architecture: &str) -> String {
+    format!("ferroverbs-{}-linux-{architecture}", Names::RELEASE)
 }
 
 /// Makes the archive in a directory; returns its path.
 ///
 /// # Errors
 /// Something is not built; of strip(1), tar(1) and the file system.
-pub fn make(dirs: &Dirs, into: &Path) -> Result<PathBuf> {
+pub fn make(built: &Built, into: &Path) -> Result<PathBuf> {
+    let dirs = &built.dirs;
     let folder = dirs.fresh("tarball-files")?;
-    let own = folder.join(name());
+    let name = name(&built.architecture);
+    let own = folder.join(&name);
     let layout = Layout::new(&Options {
         destdir: Some(own.join("tree")),
         ..Options::default()
@@ -53,7 +53,7 @@ pub fn make(dirs: &Dirs, into: &Path) -> Result<PathBuf> {
         list.push('\n');
         *path = Path::new("/").join(below);
     }
-    write(&Tree::at(&layout.destdir)?, &items, Some(&Strip::here()))?;
+    write(&Tree::at(&layout.destdir)?, &items, Some(&built.strip))?;
     let top = Tree::at(&own)?;
     top.file(Path::new("/files"), list.as_bytes())?;
     for script in [INSTALL, UNINSTALL] {
@@ -62,13 +62,13 @@ pub fn make(dirs: &Dirs, into: &Path) -> Result<PathBuf> {
         top.program(&path, |new| Ok(fs::write(new, &bytes)?))?;
     }
     fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
-    let archive = into.join(format!("{}.tar.gz", name()));
-    pack(&folder, &archive)?;
+    let archive = into.join(format!("{name}.tar.gz"));
+    pack(&folder, &name, &archive)?;
     Ok(archive)
 }
 
 /// The same files give the same bytes.
-fn pack(folder: &Path, archive: &Path) -> Result<()> {
+fn pack(folder: &Path, name: &str, archive: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=gnu", "--sort=name", "--mtime=@0"])
         .args(["--owner=0", "--group=0", "--numeric-owner"])
@@ -76,7 +76,7 @@ fn pack(folder: &Path, archive: &Path) -> Result<()> {
         .arg(archive)
         .arg("--directory")
         .arg(folder)
-        .arg(name());
+        .arg(name);
     host::must(&mut tar).map(drop)
 }
 

@@ -15,8 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    Item, LIBRARIES, LICENCES, PROGRAMS, layout::Names, read, read_text, strip::Strip, tree::Tree,
-    write,
+    Built, Item, LIBRARIES, LICENCES, PROGRAMS, layout::Names, read, read_text, tree::Tree, write,
 };
 use crate::{
     dirs::{Dirs, PRELOAD},
@@ -35,12 +34,13 @@ const MODULES: &[&str] = &["__init__.py", "__main__.py"];
 ///
 /// # Errors
 /// Something is not built; of strip(1), readelf(1), Python and the file system.
-pub fn make(dirs: &Dirs, into: &Path) -> Result<PathBuf> {
+pub fn make(built: &Built, into: &Path) -> Result<PathBuf> {
+    let dirs = &built.dirs;
     let folder = dirs.fresh("wheel-files")?;
     let tree = Tree::at(&folder)?;
     let files = binaries(dirs)?;
-    write(&tree, &files, Some(&Strip::here()))?;
-    let tag = tag(&folder, &files)?;
+    write(&tree, &files, Some(&built.strip))?;
+    let tag = tag(&folder, &files, &built.architecture)?;
     write(&tree, &texts(dirs, &tag)?, None)?;
     fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let wheel = into.join(format!("{PACKAGE}-{}-{tag}.whl", Names::RELEASE));
@@ -112,7 +112,7 @@ fn commands() -> String {
 }
 
 /// The tag of a wheel with these files: any Python 3, and the C library that they need.
-fn tag(folder: &Path, files: &[Item]) -> Result<String> {
+fn tag(folder: &Path, files: &[Item], architecture: &str) -> Result<String> {
     let mut needed = (2, 17);
     for item in files {
         let (Item::Library { path, .. } | Item::Program { path, .. }) = item else {
@@ -126,11 +126,11 @@ fn tag(folder: &Path, files: &[Item]) -> Result<String> {
         needed = needed.max(highest);
     }
     let (major, minor) = needed;
-    let machine = match std::env::consts::ARCH {
-        known @ ("x86_64" | "aarch64") => known,
-        other => bail!("no wheel is made for {other}"),
-    };
-    Ok(format!("py3-none-manylinux_{major}_{minor}_{machine}"))
+    // Rust's names are those of the tags.
+    if !matches!(architecture, "x86_64" | "aarch64") {
+        bail!("no wheel is made for {architecture}");
+    }
+    Ok(format!("py3-none-manylinux_{major}_{minor}_{architecture}"))
 }
 
 /// The latest release of the C library that versions of symbols name.
