@@ -100,7 +100,7 @@ static void values(struct two *t)
 	attr = two_rtr_attr(t, qp->qp_num);
 	attr.max_dest_rd_atomic = 255;
 	expect(ibv_modify_qp(qp, &attr, RTR_MASK));
-	report_has("too many reads", "max_dest_rd_atomic is 255, at most", NULL);
+	report_has("too many reads", "max_dest_rd_atomic is 255 (-1 in 8 bits), at most", NULL);
 	attr = two_rtr_attr(t, qp->qp_num);
 	attr.ah_attr.port_num = 9;
 	expect(ibv_modify_qp(qp, &attr, RTR_MASK));

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! Errors in an address vector (ibv_create_ah(3), ibv_modify_qp(3)).
 
-use super::Reasons;
+use super::{Reasons, member};
 
 /// The attributes of the port that an address vector names.
 #[derive(Clone, Debug, Default)]
@@ -58,10 +58,10 @@ fn family(raw: &[u8; 16]) -> &'static str {
     if is_ipv4(raw) { "IPv4" } else { "IPv6" }
 }
 
-/// A GID index of 8 bits. Programs whose default is -1 pass 255.
+/// A GID index. Programs have -1 for one that was not chosen.
 fn index(index: u8) -> String {
     match index {
-        255 => "255 (-1 in 8 bits: no index was chosen)".to_owned(),
+        u8::MAX => "255 (-1 in 8 bits: no index was chosen)".to_owned(),
         _ => index.to_string(),
     }
 }
@@ -83,7 +83,7 @@ pub fn arguments(v: &Vector) -> String {
 /// Adds the errors of a vector; `name` is the member's name.
 pub fn reasons(name: &str, v: &Vector, port: &Port, why: &mut Reasons) {
     if v.port == 0 || (port.ports != 0 && v.port > port.ports) {
-        let (number, ports) = (v.port, port.ports);
+        let (number, ports) = (member(v.port), port.ports);
         why.add(format!(
             "{name}.port_num is {number}; the device has the ports 1 to {ports}."
         ));

@@ -20,6 +20,15 @@ use kit::names;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reasons(Vec<String>);
 
+/// An unsigned member of a structure. A program whose value was -1 finds it here, too.
+fn member<T: Copy + Into<u64>>(value: T) -> String {
+    let (value, bits): (u64, usize) = (value.into(), 8 * size_of::<T>());
+    match u64::MAX >> (64 - bits) {
+        all if all == value => format!("{value} (-1 in {bits} bits)"),
+        _ => value.to_string(),
+    }
+}
+
 impl Reasons {
     /// Adds a sentence.
     pub fn add(&mut self, sentence: impl Into<String>) {

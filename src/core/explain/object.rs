@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! Why queues are not made (ibv_create_cq(3), ibv_create_srq(3)).
 
-use super::Reasons;
 use super::qp::Limits;
+use super::{Reasons, member};
 use kit::errno::Errno;
 
 /// Why a completion queue of `cqe` entries on completion vector `vector` was refused.
@@ -31,6 +31,7 @@ pub fn srq(max_wr: u32, max_sge: u32, srq_limit: u32, limits: &Limits, e: Errno)
     let mut why = Reasons::default();
     let mut most = |name: &str, value: u32, limit: &str, most: i64| {
         why.add_if(most > 0 && i64::from(value) > most, || {
+            let value = member(value);
             format!("{name} is {value}, the device's {limit} is {most}.")
         });
     };
@@ -38,6 +39,7 @@ pub fn srq(max_wr: u32, max_sge: u32, srq_limit: u32, limits: &Limits, e: Errno)
     most("max_sge", max_sge, "max_srq_sge", limits.srq_sge);
     why.add_if(max_wr == 0, || "max_wr is 0.".to_owned());
     why.add_if(srq_limit > max_wr && max_wr != 0, || {
+        let srq_limit = member(srq_limit);
         format!("srq_limit is {srq_limit}, more than max_wr ({max_wr}).")
     });
     why.add_most(e, "shared receive queues", "max_srq", limits.srqs);
@@ -74,6 +76,8 @@ mod tests {
                 .text()
                 .contains("max_srq_wr is 50")
         );
+        let unset = srq(u32::MAX, 1, 0, &limits, EINVAL).text();
+        assert!(unset.contains("max_wr is 4294967295 (-1 in 32 bits), the device's"));
         assert!(srq(50, 1, 50, &limits, EINVAL).is_empty());
     }
 }

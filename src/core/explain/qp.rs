@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! Why a queue pair is not made or modified (ibv_create_qp(3), ibv_modify_qp(3)).
 
-use super::Reasons;
 use super::address::{self, Port, Vector};
 use super::memory::Abilities;
+use super::{Reasons, member};
 use kit::abi::*;
 use kit::errno::Errno;
 use kit::names;
@@ -158,14 +158,14 @@ impl Modify {
 
     fn values(&self, why: &mut Reasons) {
         let a = &self.attr;
-        let mut most = |bit: u32, name: &str, value: u32, most: i64| {
-            why.add_if(
-                self.has(bit) && most >= 0 && i64::from(value) > most,
-                || format!("{name} is {value}, at most {most} is possible."),
-            );
+        let mut most = |bit: u32, name: &str, value: Value, most: i64| {
+            why.add_if(self.has(bit) && most >= 0 && value.number > most, || {
+                let value = value.text;
+                format!("{name} is {value}, at most {most} is possible.")
+            });
         };
-        most(IBV_QP_TIMEOUT, "timeout", a.timeout.into(), 31);
-        let (own, served) = (a.max_rd_atomic.into(), a.max_dest_rd_atomic.into());
+        most(IBV_QP_TIMEOUT, "timeout", Value::of(a.timeout), 31);
+        let (own, served) = (Value::of(a.max_rd_atomic), Value::of(a.max_dest_rd_atomic));
         let known = |limit: i64| if limit == 0 { -1 } else { limit };
         most(
             IBV_QP_MAX_QP_RD_ATOMIC,
@@ -181,13 +181,17 @@ impl Modify {
             known(self.limits.rd_atom),
         );
         let pkeys = i64::from(self.limits.pkeys) - 1;
-        most(IBV_QP_PKEY_INDEX, "pkey_index", a.pkey_index.into(), pkeys);
+        let index = Value::of(a.pkey_index);
+        most(IBV_QP_PKEY_INDEX, "pkey_index", index, pkeys);
         self.mtu(why);
         let ports = self.port.ports;
         let port = a.port_num;
         why.add_if(
             self.has(IBV_QP_PORT) && ports != 0 && (port == 0 || port > ports),
-            || format!("port_num is {port}; the device has the ports 1 to {ports}."),
+            || {
+                let port = member(port);
+                format!("port_num is {port}; the device has the ports 1 to {ports}.")
+            },
         );
     }
 
@@ -232,18 +236,24 @@ impl Modify {
     fn unusual(&self, why: &mut Reasons) {
         let a = &self.attr;
         let values = [
-            (IBV_QP_RETRY_CNT, "retry_cnt", u32::from(a.retry_cnt), 7),
-            (IBV_QP_RNR_RETRY, "rnr_retry", a.rnr_retry.into(), 7),
+            (IBV_QP_RETRY_CNT, "retry_cnt", Value::of(a.retry_cnt), 7),
+            (IBV_QP_RNR_RETRY, "rnr_retry", Value::of(a.rnr_retry), 7),
             (
                 IBV_QP_MIN_RNR_TIMER,
                 "min_rnr_timer",
-                a.min_rnr_timer.into(),
+                Value::of(a.min_rnr_timer),
                 31,
             ),
-            (IBV_QP_DEST_QPN, "dest_qp_num", a.dest_qp_num, 0xff_ffff),
+            (
+                IBV_QP_DEST_QPN,
+                "dest_qp_num",
+                Value::of(a.dest_qp_num),
+                0xff_ffff,
+            ),
         ];
         for (bit, name, value, most) in values {
-            why.add_if(self.has(bit) && value > most, || {
+            why.add_if(self.has(bit) && value.number > most, || {
+                let value = value.text;
                 format!("{name} is {value}, at most {most} is possible.")
             });
         }
@@ -255,6 +265,7 @@ impl Modify {
             return;
         }
         if !(IBV_MTU_256..=IBV_MTU_4096).contains(&mtu) {
+            let mtu = member(mtu);
             why.add(format!(
                 "path_mtu is {mtu}, which is not a value of enum ibv_mtu (1 to 5; IBV_MTU_1024 is \
                  3): it is not a number of bytes."
@@ -277,6 +288,21 @@ impl Modify {
             return;
         }
         address::reasons("ah_attr", &vector(&self.attr.ah_attr), &self.port, why);
+    }
+}
+
+/// The value of an attribute, and its text.
+struct Value {
+    number: i64,
+    text: String,
+}
+
+impl Value {
+    fn of<T: Copy + Into<i64> + Into<u64>>(value: T) -> Self {
+        Self {
+            number: value.into(),
+            text: member(value),
+        }
     }
 }
 
@@ -373,6 +399,7 @@ impl Create {
         let cap = &self.cap;
         let mut most = |name: &str, value: u32, limit: &str, most: i64| {
             why.add_if(most > 0 && i64::from(value) > most, || {
+                let value = member(value);
                 format!("{name} is {value}, the device's {limit} is {most}.")
             });
         };
@@ -405,6 +432,7 @@ impl Create {
         // No attribute of a device contains this limit.
         let alone = why.is_empty();
         why.add_if(alone && inline > 0, || {
+            let inline = member(inline);
             format!(
                 "cap.max_inline_data is {inline}, which may be more than the device takes: try \
                  less; ibv_create_qp returns what the queue pair got in cap.max_inline_data."
@@ -466,6 +494,9 @@ mod tests {
         let mut m = modify(IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS, mask);
         m.attr.retry_cnt = 8;
         assert!(m.reasons().text().contains("retry_cnt is 8, at most 7"));
+        m.attr.retry_cnt = u8::MAX;
+        let text = m.reasons().text();
+        assert!(text.contains("retry_cnt is 255 (-1 in 8 bits), at most 7"));
         // Where there is another reason, that is it.
         m.attr.timeout = 32;
         let text = m.reasons().text();
