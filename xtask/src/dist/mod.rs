@@ -5,6 +5,7 @@
 
 mod dockerfile;
 mod image;
+mod perfetto;
 mod programs;
 mod tarball;
 mod wheel;
@@ -18,4 +19,5 @@ pub const STAGES: &[Stage] = &[
     (wheel::STAGE, wheel::run),
     (tarball::STAGE, tarball::run),
     (image::STAGE, image::run),
+    (perfetto::STAGE, perfetto::run),
 ];
