@@ -24,7 +24,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases
 }
 
-/// The same, and a program that nobody here wrote. It would take minutes in emulation.
+/// The same, and a program of another project. It would take minutes in emulation.
 pub fn cases_here(target: &Target) -> Vec<Case> {
     let mut cases = cases(target);
     for (transport, layers) in ucx::TRANSPORTS {
