@@ -16,13 +16,16 @@ use crate::{
     expect,
     pip::{self, Package, SHOWN},
     report::Tally,
-    suites::{PYVERBS_56, PYVERBS_65, clients, crates, inference, providers, uroce_rdmacm},
+    suites::{
+        PYVERBS_56, PYVERBS_65, clients, crates, inference, intel_mpi, providers, uroce_rdmacm,
+    },
     unpacked::{NGINX, Unpacked},
 };
 
 /// The source of a suite's programs, if it is not Debian's packages.
 fn package(suite: &str) -> Option<&'static Package> {
-    inference::package(suite).or_else(|| clients::package(suite))
+    let packages = [inference::package, clients::package, intel_mpi::package];
+    packages.iter().find_map(|of| of(suite))
 }
 
 /// The crates whose tests and examples a suite runs.

@@ -10,6 +10,7 @@ pub mod crates;
 mod dapl;
 mod gloo;
 pub mod inference;
+pub mod intel_mpi;
 mod libfabric;
 mod memcheck;
 mod mpi;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{
     Case, Check, Kind, PYVERBS_56, PYVERBS_65, Pyverbs, Ready, Target, ceph, clients, crates, dapl,
-    gloo, inference, libfabric, memcheck, mpi, mpich, openshmem, perftest, pingpong, ucx,
-    uroce_hosts, uroce_rdmacm,
+    gloo, inference, intel_mpi, libfabric, memcheck, mpi, mpich, openshmem, perftest, pingpong,
+    ucx, uroce_hosts, uroce_rdmacm,
     uroce_ways::{IN_SYSFS, target},
 };
 use crate::chroot::{SID, TRIXIE};
@@ -27,7 +27,7 @@ impl Suite {
     pub fn connects(&self) -> bool {
         match self.kind {
             Kind::Pyverbs(Pyverbs::ConnectionManager | Pyverbs::Of(_)) => true,
-            _ => self.name == uroce_rdmacm::NAME,
+            _ => [uroce_rdmacm::NAME, intel_mpi::NAME].contains(&self.name),
         }
     }
 }
@@ -172,6 +172,13 @@ pub const SUITES: &[Suite] = &[
         with_faults: false,
         by_udp: false,
         around: Around::Sysfs,
+    },
+    Suite {
+        name: intel_mpi::NAME,
+        kind: Kind::Cases(intel_mpi::cases),
+        with_faults: false,
+        by_udp: false,
+        around: Around::Hosts,
     },
     Suite {
         name: "openshmem",

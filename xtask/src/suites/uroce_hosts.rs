@@ -14,7 +14,7 @@ const UCX_TEST: &str = "-t tag_bw -s 8192 -n 50 -w 2";
 const HOSTS: u8 = 4;
 /// Processes that load the library on a host where a program sees the device in place of the
 /// kernel's: the program, and those that list the devices.
-const USERS_IN_SYSFS: usize = 3;
+pub const USERS_IN_SYSFS: usize = 3;
 
 /// The setting that makes only `eth0` a device on each host.
 pub const DEVICES: (&str, &str) = ("UROCE_DEVICES", "eth0");
@@ -69,7 +69,7 @@ fn address(host: u8) -> String {
 }
 
 /// The words before a program that runs on this host.
-fn on(target: &Target, host: u8) -> String {
+pub fn on(target: &Target, host: u8) -> String {
     format!("{}/on-host {host}", target.helpers.display())
 }
 
