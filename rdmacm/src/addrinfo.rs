@@ -11,9 +11,10 @@ use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC
 use kit::errno::Errno;
 
 const RAI_NUMERICHOST: c_int = 2;
-const RAI_FAMILY: c_int = 8;
 const RAI_SA: c_int = 16;
 const RAI_DNS: c_int = 32;
+/// `AF_IB`
+const AF_IB: c_int = 27;
 
 /// The reason for a missing answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,22 +41,27 @@ pub fn get(
     if node.is_none() && service.is_none() && hints.is_none() {
         return Err(Errno::INVAL.into());
     }
-    let nothing = Hints::default();
-    let hints = hints.unwrap_or(&nothing);
-    if hints.flags & (RAI_SA | RAI_DNS) != 0 {
+    if hints.is_some_and(|hints| hints.flags & (RAI_SA | RAI_DNS) != 0) {
         return Err(Errno::OPNOTSUPP.into());
     }
     Ok(AddrInfo::new(&look(node, service, hints)?)?)
 }
 
-fn look(node: Option<&CStr>, service: Option<&CStr>, hints: &Hints) -> Result<Hints, Failure> {
+fn look(
+    node: Option<&CStr>,
+    service: Option<&CStr>,
+    hints: Option<&Hints>,
+) -> Result<Hints, Failure> {
+    let question = hints.map_or(NO_HINTS, question);
+    let nothing = Hints::default();
+    let hints = hints.unwrap_or(&nothing);
     let mut answer = if node.is_none() && service.is_none() {
         Hints {
             destination: hints.destination,
             ..without_addresses(hints)
         }
     } else {
-        let found = lookup::first(node, service, question(hints)).map_err(Failure::Lookup)?;
+        let found = lookup::first(node, service, question).map_err(Failure::Lookup)?;
         of(&found, hints)
     };
     if answer.source.is_none() {
@@ -94,11 +100,11 @@ pub fn resolve(
     if is_found(&mut id.state.lock()) {
         return Err(Errno(libc::EBUSY));
     }
-    let hints = Hints {
+    let hints = hints.map(|hints| Hints {
         flags: flags & !RAI_DNS,
-        ..hints.cloned().unwrap_or_default()
-    };
-    let found = look(node, service, &hints);
+        ..hints.clone()
+    });
+    let found = look(node, service, hints.as_ref());
     let status = match &found {
         Ok(_) => 0,
         Err(Failure::Errno(e)) => -e.raw(),
@@ -131,6 +137,15 @@ fn without_addresses(hints: &Hints) -> Hints {
     }
 }
 
+/// Without hints, as getaddrinfo(3) has it.
+const NO_HINTS: Question = Question {
+    flags: libc::AI_V4MAPPED | libc::AI_ADDRCONFIG,
+    family: libc::AF_UNSPEC,
+    socktype: 0,
+    protocol: 0,
+};
+
+/// The family is a hint with and without RAI_FAMILY, as in rdma-core: servers pass AF_INET alone.
 fn question(hints: &Hints) -> Question {
     let mut flags = 0;
     if hints.flags & RAI_PASSIVE != 0 {
@@ -139,51 +154,62 @@ fn question(hints: &Hints) -> Question {
     if hints.flags & RAI_NUMERICHOST != 0 {
         flags |= libc::AI_NUMERICHOST;
     }
-    let family = if hints.flags & RAI_FAMILY != 0 {
-        hints.family
-    } else {
-        libc::AF_UNSPEC
-    };
+    let socktype = socktype(hints.qp_type);
     Question {
         flags,
-        family,
-        socktype: socktype(hints.qp_type, hints.port_space),
+        family: match hints.family {
+            AF_IB => libc::AF_UNSPEC,
+            family => family,
+        },
+        socktype,
+        protocol: protocol(hints.port_space, socktype),
     }
 }
 
 /// Stream sockets are reliable connections, datagram sockets unreliable datagrams; 0 allows both.
-fn socktype(qp_type: c_int, space: c_int) -> c_int {
+fn socktype(qp_type: c_int) -> c_int {
     match qp_type.cast_unsigned() {
         IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND | IBV_QPT_XRC_RECV => libc::SOCK_STREAM,
         IBV_QPT_UD => libc::SOCK_DGRAM,
-        _ => match space.cast_unsigned() {
-            port_space::RDMA_PS_TCP => libc::SOCK_STREAM,
-            port_space::RDMA_PS_UDP | port_space::RDMA_PS_IPOIB => libc::SOCK_DGRAM,
-            _ => 0,
-        },
+        _ => 0,
+    }
+}
+
+fn protocol(space: c_int, socktype: c_int) -> c_int {
+    match (space.cast_unsigned(), socktype) {
+        (port_space::RDMA_PS_TCP, _) | (port_space::RDMA_PS_IB, libc::SOCK_STREAM) => {
+            libc::IPPROTO_TCP
+        }
+        (port_space::RDMA_PS_UDP | port_space::RDMA_PS_IPOIB, _)
+        | (port_space::RDMA_PS_IB, libc::SOCK_DGRAM) => libc::IPPROTO_UDP,
+        _ => 0,
     }
 }
 
 fn of(found: &Found, hints: &Hints) -> Hints {
-    let (qp_type, space) = match found.socktype {
-        libc::SOCK_DGRAM => (IBV_QPT_UD, port_space::RDMA_PS_UDP),
-        _ => (IBV_QPT_RC, port_space::RDMA_PS_TCP),
+    let or = |given: c_int, other: Option<u32>| match given {
+        0 => other.unwrap_or(0).cast_signed(),
+        given => given,
     };
-    let or = |given: c_int, other: u32| {
-        if given == 0 {
-            other.cast_signed()
-        } else {
-            given
-        }
+    let qp_type = match found.socktype {
+        libc::SOCK_STREAM => Some(IBV_QPT_RC),
+        libc::SOCK_DGRAM => Some(IBV_QPT_UD),
+        _ => None,
+    };
+    let space = match found.protocol {
+        libc::IPPROTO_TCP => Some(port_space::RDMA_PS_TCP),
+        libc::IPPROTO_UDP => Some(port_space::RDMA_PS_UDP),
+        _ => None,
     };
     let is_passive = hints.flags & RAI_PASSIVE != 0;
     Hints {
+        flags: if is_passive { RAI_PASSIVE } else { 0 },
         family: found.family,
         qp_type: or(hints.qp_type, qp_type),
         port_space: or(hints.port_space, space),
         source: is_passive.then_some(found.address),
         destination: (!is_passive).then_some(found.address),
-        ..without_addresses(hints)
+        ..Hints::default()
     }
 }
 
@@ -215,6 +241,39 @@ mod tests {
         assert!(udp.source.is_some() && udp.destination.is_none());
         let open = of_space(0, 0);
         assert_eq!((open.qp_type, open.port_space), (2, 0x106));
+    }
+
+    #[test]
+    fn the_family_is_a_hint_without_a_flag() {
+        let of_family = |family, flags| {
+            let hints = Hints {
+                family,
+                flags: flags | RAI_PASSIVE,
+                port_space: port_space::RDMA_PS_TCP.cast_signed(),
+                ..Hints::default()
+            };
+            let raw = get(None, Some(c"7471"), Some(&hints)).unwrap();
+            let found = crate::abi::tests::read_and_free(raw.into_raw());
+            (found.family, found.flags)
+        };
+        assert_eq!(of_family(libc::AF_INET, 0), (libc::AF_INET, RAI_PASSIVE));
+        assert_eq!(of_family(libc::AF_INET6, 0), (libc::AF_INET6, RAI_PASSIVE));
+        let (family, flags) = of_family(AF_IB, RAI_NUMERICHOST);
+        assert!(family != AF_IB && flags == RAI_PASSIVE);
+    }
+
+    #[test]
+    fn the_protocol_follows_from_the_port_space() {
+        let spaces = [
+            port_space::RDMA_PS_TCP,
+            port_space::RDMA_PS_UDP,
+            port_space::RDMA_PS_IPOIB,
+            port_space::RDMA_PS_IB,
+        ];
+        let of = |socktype| spaces.map(|space| protocol(space.cast_signed(), socktype));
+        assert_eq!(of(libc::SOCK_STREAM), [6, 17, 17, 6]);
+        assert_eq!(of(libc::SOCK_DGRAM), [6, 17, 17, 17]);
+        assert_eq!(of(0), [6, 17, 17, 0]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub struct Question {
     pub flags: c_int,
     pub family: c_int,
     pub socktype: c_int,
+    pub protocol: c_int,
 }
 
 /// The first address of the answer.
@@ -18,6 +19,7 @@ pub struct Question {
 pub struct Found {
     pub family: c_int,
     pub socktype: c_int,
+    pub protocol: c_int,
     pub address: Address,
 }
 
@@ -40,6 +42,7 @@ pub fn first(
         (*hints).ai_flags = question.flags;
         (*hints).ai_family = question.family;
         (*hints).ai_socktype = question.socktype;
+        (*hints).ai_protocol = question.protocol;
         let answer = pthread::without_cancellation(|| {
             libc::getaddrinfo(text(node), text(service), hints, &raw mut list)
         });
@@ -54,6 +57,7 @@ pub fn first(
         Ok(Found {
             family: entry.ai_family,
             socktype: entry.ai_socktype,
+            protocol: entry.ai_protocol,
             address,
         })
     }

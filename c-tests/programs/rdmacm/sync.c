@@ -6,27 +6,73 @@
 
 #define SERVICE "7476"
 
-static struct rdma_addrinfo *found(const char *node, int flags, int space)
+static void answer(const char *node, const struct rdma_addrinfo *hints)
 {
-	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = space }, *list;
+	struct rdma_addrinfo *list;
+	int code = rdma_getaddrinfo(node, SERVICE, hints, &list);
 
-	MUST(rdma_getaddrinfo(node, SERVICE, &hints, &list));
+	if (code) {
+		out("error %d", code);
+		return;
+	}
 	out("flags %d, family %d, QP type %d, port space %x, source %d, destination %d, "
 	    "route %zu, connect %zu, next %s",
 	    list->ai_flags, list->ai_family, list->ai_qp_type, list->ai_port_space, list->ai_src_len,
 	    list->ai_dst_len, list->ai_route_len, list->ai_connect_len,
 	    list->ai_next ? "one" : "none");
+	rdma_freeaddrinfo(list);
+}
+
+static void found(const char *node, int flags, int space)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = space };
+
+	answer(node, &hints);
+}
+
+static struct rdma_addrinfo *list_of(const char *node, int flags, int space)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = space }, *list;
+
+	MUST(rdma_getaddrinfo(node, SERVICE, &hints, &list));
 	return list;
+}
+
+/* The hints of servers, and none. */
+static void hinted(void)
+{
+	static const int families[] = { AF_INET, AF_INET6 };
+	static const int spaces[] = { 0, RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB };
+	static const int types[] = { 0, IBV_QPT_RC, IBV_QPT_UD };
+	struct rdma_addrinfo hints = { .ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP };
+	size_t i, j;
+
+	for (i = 0; i < 2; i++) {
+		hints.ai_family = families[i];
+		answer(NULL, &hints);
+	}
+	hints.ai_family = AF_INET;
+	hints.ai_flags = RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY;
+	for (i = 0; i < 5; i++) {
+		for (j = 0; j < 3; j++) {
+			hints.ai_port_space = spaces[i];
+			hints.ai_qp_type = types[j];
+			out("port space %x, QP type %d", spaces[i], types[j]);
+			answer(HERE, &hints);
+		}
+	}
+	answer(HERE, NULL);
 }
 
 static void lists(void)
 {
 	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST }, *list;
 
-	rdma_freeaddrinfo(found(HERE, 0, RDMA_PS_TCP));
-	rdma_freeaddrinfo(found(HERE, RAI_PASSIVE, RDMA_PS_UDP));
-	rdma_freeaddrinfo(found(NULL, RAI_PASSIVE, RDMA_PS_TCP));
-	rdma_freeaddrinfo(found(HERE, 0, 0));
+	found(HERE, 0, RDMA_PS_TCP);
+	found(HERE, RAI_PASSIVE, RDMA_PS_UDP);
+	found(NULL, RAI_PASSIVE, RDMA_PS_TCP);
+	found(HERE, 0, 0);
+	hinted();
 	out("no number: %d", rdma_getaddrinfo("no number", NULL, &hints, &list));
 	hints.ai_flags = 0;
 	MUST(rdma_getaddrinfo(NULL, NULL, &hints, &list));
@@ -85,8 +131,8 @@ static void *serve(void *unused)
 
 static void endpoints(void)
 {
-	struct rdma_addrinfo *passive = found(HERE, RAI_PASSIVE, RDMA_PS_TCP);
-	struct rdma_addrinfo *active = found(HERE, 0, RDMA_PS_TCP);
+	struct rdma_addrinfo *passive = list_of(HERE, RAI_PASSIVE, RDMA_PS_TCP);
+	struct rdma_addrinfo *active = list_of(HERE, 0, RDMA_PS_TCP);
 	struct ibv_qp_init_attr init = attributes();
 	struct rdma_conn_param param = asking("hello", 5);
 	struct rdma_cm_id *id;
