@@ -223,7 +223,7 @@ static int client(int orders, int reports)
 	      " && ip link set unused up"
 	      " && ip route add 10.8.0.0/24 via " NEIGHBOUR " && ip route add 10.7.0.0/24 via 10.9.0.88"
 	      " && ip route add unreachable 203.0.113.0/24");
-	/* IPv6 uses the interface some time after it is up: there is the link-local address then. */
+	/* IPv6 uses the interface some time after it is up. Then there is a link-local address. */
 	shell("until ip -6 addr show dev eth0 scope link -tentative | grep -q inet6; do"
 	      " sleep 0.05; done");
 	/* In a user namespace there is one user, who has no privilege outside. */

@@ -72,7 +72,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    #[cfg_attr(miri, ignore = "Miri knows no clock of a thread by its number, and no proc(5)")]
+    #[cfg_attr(miri, ignore = "Miri knows no clock of another thread, and no proc(5)")]
     fn a_thread_that_computes_uses_time_and_can_run() {
         let thread = Thread::current();
         let before = thread.time().expect("permitted");
