@@ -9,7 +9,6 @@ use super::awaited::{Resolved, Waiting};
 use super::host::Host;
 use super::id::Stage;
 use super::state::{Cm, Discarded, State};
-use crate::carrier::udp::PORT;
 use crate::clock;
 use crate::netdev::Notifications;
 use crate::netdev::neighbour::{Neighbour, State as Known};
@@ -142,10 +141,14 @@ impl State {
     }
 }
 
+/// The port of the datagram by which the kernel begins to ask (RFC 863). It is not that of RoCE:
+/// the soft-RoCE of Linux 6.1 ends its kernel at an empty datagram over IPv6.
+const DISCARD: u16 = 9;
+
 /// Has the kernel ask for a neighbour. Whether there is an answer to wait for: it may come
 /// meanwhile, and the packet may be dropped on its way.
 fn is_asked_for(neighbour: &Neighbour) -> bool {
-    if neighbour.state() != Known::Pending && neighbour.resolve(PORT).is_err() {
+    if neighbour.state() != Known::Pending && neighbour.resolve(DISCARD).is_err() {
         return false;
     }
     matches!(neighbour.state(), Known::Pending | Known::Failed)
