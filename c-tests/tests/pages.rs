@@ -2,7 +2,8 @@
 //! The kernel's pages stay as they are; so the test shows that the library computes with the
 //! reported size, not what another kernel does.
 //!
-//! Left out are programs that map single pages, whose neighbours would belong to them.
+//! Left out are programs that map single pages, whose neighbours would belong to them. The heap
+//! begins at a multiple of 64 KiB and has room behind what is in use, as under such a kernel.
 
 use std::{
     fs,
@@ -25,6 +26,8 @@ const REPORTS: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
+#include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -51,6 +54,13 @@ long sysconf(int name)
 		return next(name);
 	asked++;
 	return BYTES;
+}
+
+__attribute__((constructor)) static void align_the_heap(void)
+{
+	sbrk(BYTES - (uintptr_t)sbrk(0) % BYTES);
+	mallopt(M_TOP_PAD, 64 * BYTES);
+	mallopt(M_MMAP_THRESHOLD, 64 * BYTES);
 }
 
 __attribute__((destructor)) static void report(void)
