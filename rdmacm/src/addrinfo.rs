@@ -2,7 +2,7 @@
 //! rdma_getaddrinfo(3): the first address of getaddrinfo(3), with the queue pair type and port
 //! space that belong to it. rdma_resolve_addrinfo(3): the same, reported by an event.
 
-use crate::abi::{AddrInfo, Hints, event_type, port_space};
+use crate::abi::{AddrInfo, Address, Hints, event_type, port_space};
 use crate::endpoint::RAI_PASSIVE;
 use crate::id::{Id, State};
 use crate::lookup::{self, Found, Question};
@@ -11,6 +11,7 @@ use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_RECV, IBV_QPT_XRC
 use kit::errno::Errno;
 
 const RAI_NUMERICHOST: c_int = 2;
+const RAI_FAMILY: c_int = 8;
 const RAI_SA: c_int = 16;
 const RAI_DNS: c_int = 32;
 /// `AF_IB`
@@ -186,6 +187,13 @@ fn protocol(space: c_int, socktype: c_int) -> c_int {
     }
 }
 
+/// Whether the number of the host is a GID, and the answer of `AF_IB`. A host of IPv4 has the GID
+/// that RoCE makes of it; rdma-core reads beyond its address.
+fn wants_infiniband(hints: &Hints) -> bool {
+    const BOTH: c_int = RAI_FAMILY | RAI_NUMERICHOST;
+    hints.flags & BOTH == BOTH && hints.family == AF_IB
+}
+
 fn of(found: &Found, hints: &Hints) -> Hints {
     let or = |given: c_int, other: Option<u32>| match given {
         0 => other.unwrap_or(0).cast_signed(),
@@ -202,13 +210,21 @@ fn of(found: &Found, hints: &Hints) -> Hints {
         _ => None,
     };
     let is_passive = hints.flags & RAI_PASSIVE != 0;
+    let port_space = or(hints.port_space, space);
+    let (family, address) = match found.address.ip().filter(|_| wants_infiniband(hints)) {
+        Some(ip) => {
+            let address = Address::in_infiniband(&ip, port_space.cast_unsigned());
+            (AF_IB, address)
+        }
+        None => (found.family, found.address),
+    };
     Hints {
         flags: if is_passive { RAI_PASSIVE } else { 0 },
-        family: found.family,
+        family,
         qp_type: or(hints.qp_type, qp_type),
-        port_space: or(hints.port_space, space),
-        source: is_passive.then_some(found.address),
-        destination: (!is_passive).then_some(found.address),
+        port_space,
+        source: is_passive.then_some(address),
+        destination: (!is_passive).then_some(address),
         ..Hints::default()
     }
 }
@@ -260,6 +276,37 @@ mod tests {
         assert_eq!(of_family(libc::AF_INET6, 0), (libc::AF_INET6, RAI_PASSIVE));
         let (family, flags) = of_family(AF_IB, RAI_NUMERICHOST);
         assert!(family != AF_IB && flags == RAI_PASSIVE);
+    }
+
+    #[test]
+    fn a_gid_by_number_gives_an_infiniband_address() {
+        let of_gid = |node: &CStr, flags| {
+            let hints = Hints {
+                flags: flags | RAI_FAMILY | RAI_NUMERICHOST,
+                family: AF_IB,
+                port_space: port_space::RDMA_PS_IB.cast_signed(),
+                qp_type: IBV_QPT_RC.cast_signed(),
+                ..Hints::default()
+            };
+            ask(node, &hints)
+        };
+        let active = of_gid(c"fe80::2", 0);
+        let address = active.destination.unwrap();
+        assert_eq!((active.family, address.size()), (AF_IB, 48));
+        let mut wanted = [0; 48];
+        wanted[..2].copy_from_slice(&27_u16.to_ne_bytes());
+        wanted[2..4].fill(0xff);
+        wanted[8..10].copy_from_slice(&[0xfe, 0x80]);
+        wanted[23] = 2;
+        // RDMA_PS_IB (0x013f) and port 7471.
+        wanted[24..32].copy_from_slice(&0x013f_1d2f_u64.to_be_bytes());
+        wanted[32..40].fill(0xff);
+        assert_eq!(address.bytes(), wanted);
+        let passive = of_gid(c"10.9.0.2", RAI_PASSIVE);
+        assert!(passive.destination.is_none());
+        let address = passive.source.unwrap();
+        let gid = &address.bytes()[8..24];
+        assert_eq!(gid, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2]);
     }
 
     #[test]

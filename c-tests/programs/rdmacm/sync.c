@@ -1,6 +1,7 @@
 /* Ids without a channel of the program, endpoints, lists of addresses. */
 #include "cm.h"
 
+#include <infiniband/ib.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 
@@ -64,6 +65,34 @@ static void hinted(void)
 	answer(HERE, NULL);
 }
 
+/* GIDs by number. */
+static void gids(void)
+{
+	static const int spaces[] = { 0, RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB };
+	struct rdma_addrinfo hints = {
+		.ai_flags = RAI_NUMERICHOST | RAI_FAMILY,
+		.ai_family = AF_IB,
+		.ai_qp_type = IBV_QPT_RC,
+	};
+	size_t i, j;
+
+	for (i = 0; i < 8; i++) {
+		struct rdma_addrinfo *list;
+		unsigned char *address;
+
+		hints.ai_port_space = spaces[i % 4];
+		hints.ai_flags ^= i == 4 ? RAI_PASSIVE : 0;
+		answer("fe80::2", &hints);
+		MUST(rdma_getaddrinfo("fe80::2", i % 2 ? SERVICE : NULL, &hints, &list));
+		address = (unsigned char *)(list->ai_src_len ? list->ai_src_addr : list->ai_dst_addr);
+		for (j = 0; j < sizeof(struct sockaddr_ib); j += 8)
+			out("%02x%02x%02x%02x %02x%02x%02x%02x", address[j], address[j + 1],
+			    address[j + 2], address[j + 3], address[j + 4], address[j + 5],
+			    address[j + 6], address[j + 7]);
+		rdma_freeaddrinfo(list);
+	}
+}
+
 static void lists(void)
 {
 	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST }, *list;
@@ -73,6 +102,7 @@ static void lists(void)
 	found(NULL, RAI_PASSIVE, RDMA_PS_TCP);
 	found(HERE, 0, 0);
 	hinted();
+	gids();
 	out("no number: %d", rdma_getaddrinfo("no number", NULL, &hints, &list));
 	hints.ai_flags = 0;
 	MUST(rdma_getaddrinfo(NULL, NULL, &hints, &list));

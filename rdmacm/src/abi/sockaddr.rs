@@ -82,6 +82,40 @@ impl Address {
         Self { bytes, size }
     }
 
+    /// The same host and port as a `struct sockaddr_ib`: the GID is the host's address, and the
+    /// service id that of the port in a port space. Where there is no port, the service id's mask
+    /// leaves it open; so it is with port space 0.
+    pub fn in_infiniband(address: &SocketAddr, space: u32) -> Self {
+        const DEFAULT_PARTITION: u16 = 0xffff;
+        const SPACE_MASK: u64 = !0xffff;
+        const PORT_MASK: u64 = 0xffff;
+        let port = u64::from(address.port());
+        let mut mask = 0;
+        if space != 0 {
+            mask |= SPACE_MASK;
+        }
+        if port != 0 {
+            mask |= PORT_MASK;
+        }
+        let service = (u64::from(space) << 16) + port;
+        let (gid, flow, scope) = match in_ipv6(*address) {
+            SocketAddr::V6(v6) => (v6.ip().octets(), v6.flowinfo(), v6.scope_id()),
+            SocketAddr::V4(v4) => (v4.ip().to_ipv6_mapped().octets(), 0, 0),
+        };
+        let mut bytes = [0; LONGEST];
+        let mut put = |at: usize, field: &[u8]| {
+            bytes[at..at + field.len()].copy_from_slice(field);
+        };
+        put(0, &AF_IB.to_ne_bytes());
+        put(2, &DEFAULT_PARTITION.to_be_bytes());
+        put(4, &flow.to_ne_bytes());
+        put(8, &gid);
+        put(24, &service.to_be_bytes());
+        put(32, &mask.to_be_bytes());
+        put(40, &u64::from(scope).to_ne_bytes());
+        Self { bytes, size: IB }
+    }
+
     /// IP host and port; none for another family.
     pub fn ip(&self) -> Option<SocketAddr> {
         let port = u16::from_be(self.port());
