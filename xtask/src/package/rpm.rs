@@ -80,6 +80,7 @@ pub fn run(dirs: &Dirs, compiled: &Compiled) -> Tally {
             "what the packages provide",
             packages.provide(dirs),
         );
+        one(tally, STAGE, "arm64", for_arm64(dirs));
         one(tally, STAGE, "modes of files", packages.modes());
         one(
             tally,
@@ -243,6 +244,21 @@ impl Packages {
             None => Ok(()),
         }
     }
+}
+
+/// The spec is for arm64, too, as far as rpm can say without a compiler for it.
+fn for_arm64(dirs: &Dirs) -> Result<()> {
+    let mut query = Command::new("rpmspec");
+    query.args(["--query", "--rpms", "--target", "aarch64-linux"]);
+    query.args(["--queryformat", "%{NAME} %{ARCH}\\n"]);
+    let printed = host::must(query.arg(dirs.root.join(SPEC)))?;
+    for package in PACKAGES {
+        let wanted = format!("{package} aarch64");
+        if !printed.lines().any(|line| line == wanted) {
+            bail!("{wanted} is not among {printed}");
+        }
+    }
+    Ok(())
 }
 
 /// The nodes of a version script.
