@@ -14,6 +14,7 @@ use crate::netdev::Notifications;
 use crate::netdev::neighbour::{Neighbour, State as Known};
 use kit::cm::event_type;
 use kit::errno::Result;
+use kit::netlink::connection::Connection;
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -23,11 +24,14 @@ const MILLISECOND: u64 = 1_000_000;
 impl Cm {
     /// The kernel has notified of changes.
     fn neighbours_changed(&self) {
+        let Ok(mut kernel) = Connection::open(None, 0) else {
+            return;
+        };
         self.with(|state| {
             let waiting = state.neighbours.waiting.values();
             let neighbours: HashSet<_> = waiting.map(|waiting| waiting.neighbour).collect();
             for neighbour in neighbours {
-                if neighbour.state() == Known::Known {
+                if neighbour.state(&mut kernel) == Known::Known {
                     let of_it = |waiting: &Waiting| waiting.neighbour == neighbour;
                     for number in state.neighbours.those(of_it) {
                         state.answered(number);
@@ -67,14 +71,16 @@ impl State {
         if !port.has_neighbours() || port.has(found.destination) {
             return None;
         }
-        let neighbour = Neighbour::of(found.source, found.destination, port.interface())?;
-        if neighbour.state() == Known::Known {
+        let mut kernel = Connection::open(None, 0).ok()?;
+        let (from, to) = (found.source, found.destination);
+        let neighbour = Neighbour::of(&mut kernel, from, to, port.interface())?;
+        if neighbour.state(&mut kernel) == Known::Known {
             return None;
         }
         let node = self.ids.get(&number)?.node.clone()?;
         let watched = self.watch_neighbours(&node);
         self.discarded.push(Discarded::Node(node));
-        if watched.is_ok() && is_asked_for(&neighbour) {
+        if watched.is_ok() && is_asked_for(&neighbour, &mut kernel) {
             return Some(neighbour);
         }
         self.end_watch();
@@ -110,9 +116,16 @@ impl State {
     /// Reports the ids whose time is over.
     pub fn give_up_neighbours(&mut self) {
         let now = clock::now().nanos();
-        for number in self.neighbours.those(|waiting| waiting.due <= now) {
-            let waiting = self.neighbours.waiting.get(&number);
-            if waiting.is_some_and(|waiting| waiting.neighbour.state() == Known::Known) {
+        let over = self.neighbours.those(|waiting| waiting.due <= now);
+        if over.is_empty() {
+            return;
+        }
+        let mut kernel = Connection::open(None, 0).ok();
+        for number in over {
+            let neighbour = self.neighbours.waiting.get(&number);
+            let neighbour = neighbour.map(|waiting| waiting.neighbour);
+            let asked = neighbour.zip(kernel.as_mut());
+            if asked.is_some_and(|(neighbour, kernel)| neighbour.state(kernel) == Known::Known) {
                 self.answered(number);
                 continue;
             }
@@ -147,9 +160,9 @@ const DISCARD: u16 = 9;
 
 /// Has the kernel ask for a neighbour. Whether there is an answer to wait for: it may come
 /// meanwhile, and the packet may be dropped on its way.
-fn is_asked_for(neighbour: &Neighbour) -> bool {
-    if neighbour.state() != Known::Pending && neighbour.resolve(DISCARD).is_err() {
+fn is_asked_for(neighbour: &Neighbour, kernel: &mut Connection) -> bool {
+    if neighbour.state(kernel) != Known::Pending && neighbour.resolve(DISCARD).is_err() {
         return false;
     }
-    matches!(neighbour.state(), Known::Pending | Known::Failed)
+    matches!(neighbour.state(kernel), Known::Pending | Known::Failed)
 }

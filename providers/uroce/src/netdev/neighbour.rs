@@ -45,9 +45,13 @@ impl Neighbour {
     /// The one that packets from an address of an interface are sent to. `None` if there is none to
     /// wait for, and if the kernel cannot be asked.
     #[must_use]
-    pub fn of(source: IpAddr, destination: IpAddr, interface: u32) -> Option<Self> {
-        let mut kernel = Connection::open(None, 0).ok()?;
-        let address = route::next_hop(&mut kernel, source, destination, interface).ok()??;
+    pub fn of(
+        kernel: &mut Connection,
+        source: IpAddr,
+        destination: IpAddr,
+        interface: u32,
+    ) -> Option<Self> {
+        let address = route::next_hop(kernel, source, destination, interface).ok()??;
         Some(Self {
             interface,
             address,
@@ -58,9 +62,8 @@ impl Neighbour {
 
     /// Its present state.
     #[must_use]
-    pub fn state(&self) -> State {
-        let asked = Connection::open(None, 0).and_then(|mut kernel| self.ask(&mut kernel));
-        asked.unwrap_or(State::Unknown)
+    pub fn state(&self, kernel: &mut Connection) -> State {
+        self.ask(kernel).unwrap_or(State::Unknown)
     }
 
     fn ask(&self, kernel: &mut Connection) -> Result<State> {
