@@ -64,6 +64,8 @@ const COMPLETE: &str = "# complete";
 const STOCK: &str = "stock";
 /// Shows the device to a program that reads sysfs. A copy of it is in the job's directory.
 const IN_SYSFS: &str = "uroce-sysfs";
+/// The exchange of MPI's ranks, in the directory of the job.
+const EXCHANGE: &str = "exchange.py";
 /// The folder of the job directory that holds the sources.
 const SOURCES: &str = "ferroverbs";
 
@@ -344,6 +346,8 @@ fn installed(
     println!("-- {stage}: installed over Debian's packages, and back");
     let script = dirs.root.join("tools").join(IN_SYSFS);
     fs::copy(&script, job.join(IN_SYSFS)).context("copy uroce-sysfs")?;
+    let script = dirs.root.join("xtask/guest").join(EXCHANGE);
+    fs::copy(&script, job.join(EXCHANGE)).context(EXCHANGE)?;
     let mut command = Command::new("unshare");
     command
         .args(APART)

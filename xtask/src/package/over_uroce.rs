@@ -4,10 +4,10 @@
 
 use std::{path::Path, process::Command};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use super::{IN_SYSFS, notes::Notes};
-use crate::host::must;
+use super::{EXCHANGE, IN_SYSFS, notes::Notes};
+use crate::{host::must, suites::mpi};
 
 /// The user that Debian has for what may do nothing.
 const USER: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups"];
@@ -94,6 +94,33 @@ pub(super) fn run(job: &Path, notes: &mut Notes) -> Result<()> {
             continue;
         }
         notes.add(&label, talk(job, pair))?;
+    }
+    for exchange in mpi::EXCHANGES {
+        let label = format!("over uroce: OpenMPI, {exchange}");
+        if !Path::new(UCX_VERBS).exists() {
+            notes.skip(&label, "this release's UCX is built without verbs")?;
+            continue;
+        }
+        notes.add(&label, ranks(job, exchange))?;
+    }
+    Ok(())
+}
+
+/// An exchange between two ranks of OpenMPI by UCX.
+fn ranks(job: &Path, exchange: &str) -> Result<()> {
+    let script = job.join(EXCHANGE);
+    let script = script.to_str().context("the job's directory has no name")?;
+    let line = format!(
+        "mpirun {} -n 2 --oversubscribe /usr/bin/python3 -B {script} {exchange}",
+        mpi::OPTIONS
+    );
+    let words: Vec<_> = line.split(' ').collect();
+    let mut program = Command::new("sh");
+    program.arg(job.join(IN_SYSFS)).args(command(&words));
+    program.envs(ENVIRONMENT).env("HOME", "/tmp");
+    let text = must(&mut program)?;
+    if !text.contains("2 ranks agree") {
+        bail!("{text}");
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ pub mod inference;
 pub mod intel_mpi;
 mod libfabric;
 mod memcheck;
-mod mpi;
+pub mod mpi;
 mod mpich;
 mod openshmem;
 mod perftest;
