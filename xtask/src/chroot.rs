@@ -35,6 +35,8 @@ const USERS: &[&str] = &[
     "libibverbs-dev",
     "librdmacm-dev",
     "ucx-utils",
+    "openmpi-bin",
+    "python3-mpi4py",
     "apt",
     "gcc",
     "libc6-dev",
@@ -71,7 +73,7 @@ const CROSS: &[&str] = &[
     "debhelper",
 ];
 
-/// Further packages of a root that a virtual machine of arm64 boots, beside its kernel.
+/// Further packages of a root that a virtual machine boots, beside its kernel.
 const BOOTED: &[&str] = &[
     "base-files",
     "base-passwd",
@@ -233,6 +235,16 @@ impl Chroot {
             variant: "-users",
             packages: &[TESTS, USERS],
             kept,
+            ..self
+        }
+    }
+
+    /// The release with its kernel, to be booted.
+    pub const fn booted(self) -> Self {
+        Self {
+            variant: "-booted",
+            packages: &[TESTS, BOOTED, &["linux-image-amd64", "rdmacm-utils"]],
+            unpacked: true,
             ..self
         }
     }

@@ -124,7 +124,7 @@ pub struct Machine {
     pub foreign: Option<Foreign>,
 }
 
-/// The file system of a machine of another architecture.
+/// The file system of a machine of another release or architecture.
 pub struct Foreign {
     /// The name of the architecture.
     pub architecture: &'static str,
@@ -138,15 +138,12 @@ pub struct Foreign {
     pub seen: Vec<(&'static str, PathBuf)>,
 }
 
-/// The packages that emulate arm64.
-const ARM64: &[&str] = &["qemu-system-arm"];
-
-/// The parts needed to boot a machine of arm64.
+/// The parts needed to boot a machine by the emulator of this package.
 ///
 /// # Errors
 /// Of the installation of the emulator.
-pub fn foreign(dirs: &Dirs, kernel: PathBuf, foreign: Foreign) -> Result<Machine> {
-    install_missing(dirs, ARM64)?;
+pub fn foreign(dirs: &Dirs, emulator: &str, kernel: PathBuf, foreign: Foreign) -> Result<Machine> {
+    install_missing(dirs, &[emulator])?;
     Ok(Machine {
         vng: virtme_ng(dirs)?,
         kernel,

@@ -136,6 +136,45 @@ pub fn compare_to_older(expected: &[Record], results: &[Record]) -> Tally {
     tally
 }
 
+/// Compares with a run of the same suite over another library on the same machine: what succeeds
+/// there has to succeed. What fails there may fail; so may what that run did not come to, if it
+/// ended early.
+pub fn compare_with_run(reference: &[Record], results: &[Record], ended_early: bool) -> Tally {
+    let mut tally = Tally::default();
+    let in_reference = |name: &str| reference.iter().find(|record| record.name == name);
+    for result in results {
+        let wanted = in_reference(&result.name);
+        let succeeds_there = wanted.is_some_and(|wanted| wanted.verdict == Verdict::Ok);
+        match result.verdict {
+            Verdict::WrongLibrary => tally.fail(result.to_string()),
+            Verdict::Ok | Verdict::Refused => tally.passed += 1,
+            _ if succeeds_there => tally.fail(format!("{result}: succeeds over the other library")),
+            Verdict::Skip => tally.skip(&result.reason),
+            _ if wanted.is_some() => tally.skip(&format!(
+                "{}: fails over the stock library too",
+                result.name
+            )),
+            _ if ended_early => tally.skip(&format!(
+                "{}: fails, and the run over the stock library ended before it",
+                result.name
+            )),
+            _ => tally.fail(result.to_string()),
+        }
+    }
+    for wanted in reference
+        .iter()
+        .filter(|wanted| wanted.verdict == Verdict::Ok)
+    {
+        if !results.iter().any(|result| result.name == wanted.name) {
+            tally.fail(format!(
+                "{}: expected {}, missing",
+                wanted.name, wanted.verdict
+            ));
+        }
+    }
+    tally
+}
+
 /// Compares; a test missing, a test not listed and a differing result each count as failed.
 pub fn compare(expected: &[Record], results: &[Record]) -> Tally {
     let mut tally = Tally::default();
@@ -204,6 +243,23 @@ mod tests {
             (tally.passed, tally.failures.len(), tally.skipped()),
             (2, 0, 2)
         );
+    }
+
+    #[test]
+    fn what_succeeds_in_the_other_run_has_to_succeed() {
+        let reference = list("a\tok\nb\tok\nc\tok\nd\tfail\ne\tskip\tno XRC");
+        let results = list("a\tok\nb\tfail\nd\tfail\ne\tok\nf\tfail\ng\tskip\tno DM");
+        let count = |ended_early| {
+            let tally = compare_with_run(&reference, &results, ended_early);
+            (tally.passed, tally.failures.len(), tally.skipped())
+        };
+        // b fails, and c is missing; f is new.
+        assert_eq!(count(false), (2, 3, 2));
+        assert_eq!(count(true), (2, 2, 3));
+        let itself = compare_with_run(&reference, &reference, false);
+        assert_eq!((itself.passed, itself.failures.len()), (3, 0));
+        let skips = compare_with_run(&list("a\tok"), &list("a\tskip\tno XRC"), true);
+        assert_eq!(skips.failures.len(), 1);
     }
 
     #[test]

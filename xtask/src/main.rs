@@ -27,6 +27,7 @@ mod guest;
 mod host;
 mod huge_pages;
 mod install;
+mod kernels;
 mod library;
 mod links;
 mod network;

@@ -17,6 +17,7 @@ use crate::{
     circles, deadline, debian_deps,
     dirs::Dirs,
     dist,
+    kernels::releases as release_guest,
     library::{self, Made},
     links,
     options::Test,
@@ -97,7 +98,10 @@ fn names(stock: bool) -> Vec<String> {
     let guest = guest_runs(stock)
         .into_iter()
         .map(|(_, run)| format!("{GUEST}{}", run.label()));
-    let others = others().map(str::to_owned).chain(arm64::guest::names());
+    let others = others().map(str::to_owned);
+    let others = others
+        .chain(release_guest::names())
+        .chain(arm64::guest::names());
     let here = if stock { Vec::new() } else { uroce::names() };
     cargo.chain(others).chain(here).chain(guest).collect()
 }
@@ -109,9 +113,8 @@ fn expected(options: &Test) -> Vec<String> {
     if options.stock {
         return runs.collect();
     }
-    let is_left_out = |name: &str| {
-        name == reproducible::STAGE || arm64::guest::names().any(|of_arm64| of_arm64 == name)
-    };
+    let is_left_out =
+        |name: &str| name == reproducible::STAGE || other_kernels().any(|stage| stage == name);
     let is_chosen = |name: &String| match is_left_out(name) {
         true => named(&options.only, name),
         false => chosen(&options.only, name),
@@ -120,6 +123,11 @@ fn expected(options: &Test) -> Vec<String> {
         .into_iter()
         .filter(|name| !name.starts_with(GUEST) && is_chosen(name));
     here.chain(runs).collect()
+}
+
+/// The stages that boot other kernels.
+fn other_kernels() -> impl Iterator<Item = String> {
+    release_guest::names().chain(arm64::guest::names())
 }
 
 /// The stages on this machine that are not one command of cargo.
@@ -238,6 +246,7 @@ fn side_by_side(
         };
         boot_beside(boots.as_ref(), &print_output, || {
             let report = joined(here)?;
+            release_guest::stages(&dirs, &options.only, report);
             boots
                 .iter()
                 .for_each(|boots| boot_all(boots, &print_output));
@@ -329,7 +338,7 @@ fn ready(
 fn any_meanwhile(options: &Test) -> bool {
     asked(options).any(|stage| !FIRST.contains(&stage.name))
         || others().any(|stage| chosen(&options.only, stage))
-        || arm64::guest::names().any(|stage| named(&options.only, &stage))
+        || other_kernels().any(|stage| named(&options.only, &stage))
 }
 
 /// The stages that run beside the virtual machine: none of them measures anything. The first need

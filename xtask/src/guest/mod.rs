@@ -15,6 +15,8 @@ pub mod suite;
 pub mod uroce;
 
 pub use library::initialised;
+pub use place::SOURCES;
+pub use pyverbs::CUT_SHORT;
 pub use suite::COMPLETE;
 
 /// Begins the line that reports the size of the machine's pages in bytes.

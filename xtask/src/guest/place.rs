@@ -1,7 +1,10 @@
 //! The place of a suite: a library, a device, directories.
 #![forbid(unsafe_code)]
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     suites::{Run, Target},
@@ -10,6 +13,18 @@ use crate::{
 
 /// Our own files that suites need.
 pub const HELPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/guest");
+
+/// The sources in a machine that does not see this machine's file system.
+pub const SOURCES: &str = "/mnt/source";
+
+/// Where those files are in a virtual machine.
+pub fn helpers() -> PathBuf {
+    let seen = Path::new(SOURCES).join("xtask/guest");
+    match seen.is_dir() {
+        true => seen,
+        false => HELPERS.into(),
+    }
+}
 
 /// The place of a suite.
 pub struct Surroundings<'a> {

@@ -19,8 +19,11 @@ use crate::{
 };
 
 const PYTHON: &str = "/usr/bin/python3";
-/// The script for the suite of a later release.
+/// The script for the suite of any release.
 const LATER: &str = "pyverbs_later.py";
+
+/// The name of the result that the suite has if it did not come to its end.
+pub const CUT_SHORT: &str = "summary";
 
 /// All tests together take half a minute in emulation.
 const BOUND: Duration = Duration::from_secs(900);
@@ -46,18 +49,19 @@ pub fn run(stage: &Stage, place: &Surroundings, which: Pyverbs) -> Result<Vec<Re
     }
     if ran(&text) != Some(records.len()) {
         let reason = "the suite did not come to its end, or its output was not understood";
-        records.push(Record::new("summary", Verdict::Fail, reason));
+        records.push(Record::new(CUT_SHORT, Verdict::Fail, reason));
     }
     Ok(records)
 }
 
-/// The suite of this machine's release.
+/// The suite of the machine's release.
 fn here(place: &Surroundings, which: Pyverbs) -> Result<Command> {
     let home = unpack(Path::new(RDMA_CORE_TESTS), &place.room.join("rdma-core"))?;
     let runner = match which {
-        Pyverbs::ConnectionManager => place.target.helpers.join("pyverbs_cm.py"),
-        _ => home.join("tests/run_tests.py"),
+        Pyverbs::ConnectionManager => "pyverbs_cm.py",
+        _ => LATER,
     };
+    let runner = place.target.helpers.join(runner);
     let mut command = Command::new(PYTHON);
     command.arg("-B").arg(runner).current_dir(home);
     Ok(command)
