@@ -3,7 +3,7 @@
 
 pub use super::out_of_range::OutOfRange;
 
-use super::no_fault_copy::NoFaultCopy;
+use super::no_fault_copy::{NoFaultCopy, Staged};
 use super::put::{LAST, put};
 use super::shared::Shared;
 use super::{kernel_copy, madvise};
@@ -166,8 +166,13 @@ impl ApplicationMemory {
         let first = from.len().saturating_sub(LAST);
         let (most, last) = from.split_at_checked(first).ok_or(EFAULT)?;
         let all = self.part(offset, from.len()).map_err(|_| EFAULT)?;
-        let end = all.part(first, last.len()).map_err(|_| EFAULT)?;
         self.try_write(offset, most, by)?;
+        all.try_write_last(first, last)
+    }
+
+    /// Writes the last bytes, those from `first` on, after the others were written.
+    fn try_write_last(&self, first: usize, last: &[u8]) -> Result<()> {
+        let end = self.part(first, last.len()).map_err(|_| EFAULT)?;
         // All bytes are in one page with the preceding ones, which the kernel has just written.
         let within = end.address % rustix::param::page_size();
         let apart = within == 0 || within + last.len() > rustix::param::page_size();
@@ -175,6 +180,27 @@ impl ApplicationMemory {
             end.find(true)?;
         }
         end.write(0, last).map_err(|_| EFAULT)
+    }
+
+    /// As [`Self::try_write_in_order`], of bytes that were collected.
+    fn try_write_staged(&self, offset: usize, from: &Staged) -> Result<()> {
+        let first = from.length().saturating_sub(LAST);
+        let all = self.part(offset, from.length()).map_err(|_| EFAULT)?;
+        // SAFETY: inside the range, which `new` was promised is the application's to be written.
+        unsafe { from.write(all.address, first) }?;
+        all.try_write_last(first, &from.copy(first))
+    }
+
+    /// As [`Self::write_mapped_part`] in order, of bytes that were collected.
+    ///
+    /// # Errors
+    /// EFAULT out of the range; ENOMEM, EMFILE.
+    pub fn write_staged(&self, offset: usize, from: &Staged, by: &NoFaultCopy) -> Result<()> {
+        self.at(offset, from.length()).map_err(|_| EFAULT)?;
+        match self.try_write_staged(offset, from) {
+            Err(EFAULT) => self.write_pages(offset, &from.copy(0), by),
+            written => written,
+        }
     }
 
     /// Writes the bytes from `offset` on where something is mapped, and writable; the others are

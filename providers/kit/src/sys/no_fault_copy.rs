@@ -16,7 +16,11 @@ const ROOM: usize = 1 << 16;
 
 /// The way, for any number of threads, one after the other.
 #[derive(Debug, Default)]
-pub struct NoFaultCopy(First<Option<Mutex<File>>>);
+pub struct NoFaultCopy {
+    file: First<Option<Mutex<File>>>,
+    /// The file in which a thread collects bytes, while no thread does.
+    spare: Mutex<Option<Staged>>,
+}
 
 /// The file, mapped here.
 #[derive(Debug)]
@@ -55,7 +59,83 @@ impl File {
 type Transfer =
     unsafe extern "C" fn(c_int, *const libc::iovec, c_int, libc::off_t) -> libc::ssize_t;
 
+/// Bytes on their way to one place in memory, collected from several pieces: they need no copy
+/// besides those of each piece that is written alone.
+#[derive(Debug)]
+pub struct Staged {
+    file: File,
+    used: usize,
+}
+
+impl Staged {
+    fn new() -> Option<Self> {
+        let file = File::new()?;
+        Some(Self { file, used: 0 })
+    }
+
+    /// Bytes that were added.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.used
+    }
+
+    /// Adds bytes behind the others. Returns whether there was room for them.
+    pub fn add(&mut self, bytes: &[u8]) -> bool {
+        let is_added = self.file.bytes.write(self.used, bytes).is_ok();
+        if is_added {
+            self.used += bytes.len();
+        }
+        is_added
+    }
+
+    /// Forgets all bytes.
+    pub fn clear(&mut self) {
+        self.used = 0;
+    }
+
+    /// A copy of those from `from` on.
+    #[must_use]
+    pub fn copy(&self, from: usize) -> Vec<u8> {
+        let mut bytes = vec![0; self.used.saturating_sub(from)];
+        // They are inside, as all that were added.
+        let _ = self.file.bytes.read(from, &mut bytes);
+        bytes
+    }
+
+    /// Writes the first bytes, that many, from `at` on. After an error some may have been written.
+    ///
+    /// # Errors
+    /// EFAULT where nothing is mapped, or not writable, and for more bytes than there are.
+    ///
+    /// # Safety
+    /// No code relies on the memory that is mapped there to stay unchanged.
+    pub(super) unsafe fn write(&self, at: usize, length: usize) -> Result<()> {
+        if length > self.used {
+            return Err(Errno(libc::EFAULT));
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        // SAFETY: vouched for by the caller.
+        unsafe { self.file.transfer(libc::preadv, at, length) }
+    }
+}
+
 impl NoFaultCopy {
+    /// Takes the file for bytes that are collected; makes one if another thread has it. `None`
+    /// where there can be no such file.
+    #[must_use]
+    pub fn stage(&self) -> Option<Staged> {
+        let spare = self.spare.lock().take();
+        spare.or_else(Staged::new)
+    }
+
+    /// Gives it back.
+    pub fn unstage(&self, mut staged: Staged) {
+        staged.clear();
+        *self.spare.lock() = Some(staged);
+    }
+
     /// Makes the descriptor now instead of at the first use, because later there may be no free
     /// descriptor.
     pub fn prepare(&self) {
@@ -63,7 +143,7 @@ impl NoFaultCopy {
     }
 
     fn file(&self) -> Option<&Mutex<File>> {
-        let file = self.0.get_or_make(|| File::new().map(Mutex::new));
+        let file = self.file.get_or_make(|| File::new().map(Mutex::new));
         file.as_ref()
     }
 
@@ -119,7 +199,7 @@ mod tests {
     /// With the file, and without it.
     fn ways() -> [NoFaultCopy; 2] {
         let without = NoFaultCopy::default();
-        assert!(without.0.get_or_make(|| None).is_none());
+        assert!(without.file.get_or_make(|| None).is_none());
         [NoFaultCopy::default(), without]
     }
 
@@ -142,6 +222,42 @@ mod tests {
                 assert_eq!(back, from);
             }
         }
+    }
+
+    #[test]
+    fn staged_bytes_are_written_together() {
+        let copy = NoFaultCopy::default();
+        let mut staged = copy.stage().expect("a file");
+        let from = pattern(ROOM);
+        let (first, second) = from.split_at(777);
+        assert!(staged.add(first) && staged.add(second) && !staged.add(b"x"));
+        assert_eq!((staged.length(), staged.copy(777)), (ROOM, second.to_vec()));
+        let mut to = vec![0; ROOM];
+        let at = to.as_mut_ptr().expose_provenance();
+        // SAFETY: into `to`.
+        let write = |staged: &Staged, length| unsafe { staged.write(at, length) };
+        assert_eq!(write(&staged, 777), Ok(()));
+        assert_eq!((&to[..777], to[777]), (first, 0));
+        assert_eq!(write(&staged, ROOM), Ok(()));
+        assert_eq!(to, from);
+        assert_eq!(write(&staged, ROOM + 1), Err(Errno(libc::EFAULT)));
+        copy.unstage(staged);
+        let mut again = copy.stage().expect("the same");
+        assert_eq!(again.length(), 0);
+        assert!(again.add(b"ab") && again.copy(0) == b"ab");
+        assert!(copy.stage().is_some_and(|other| other.length() == 0));
+    }
+
+    #[test]
+    fn staged_bytes_for_unmapped_memory_are_reported() {
+        let mut staged = NoFaultCopy::default().stage().expect("a file");
+        assert!(staged.add(&[1; 200]));
+        let pages = Scratch::new(2).expect("memory");
+        let at = pages.memory().address();
+        pages.unmap().expect("unmapped");
+        // SAFETY: the test's own pages.
+        let written = unsafe { staged.write(at, 200) };
+        assert_eq!(written, Err(Errno(libc::EFAULT)));
     }
 
     #[test]

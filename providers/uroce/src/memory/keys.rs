@@ -12,7 +12,7 @@ use kit::errno::{Errno, Result};
 use kit::provider;
 use kit::sync::{RwLockReadGuard, RwLockWriteGuard};
 use kit::sys::application::ApplicationMemory;
-use kit::sys::no_fault_copy::NoFaultCopy;
+use kit::sys::no_fault_copy::{NoFaultCopy, Staged};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use uroce_engine::host::Fault;
@@ -142,6 +142,18 @@ impl Keys {
     /// Makes the descriptor of [`AccessMode::Faultable`], while descriptors are available.
     pub fn prepare(&self) {
         self.no_fault_copy.prepare();
+    }
+
+    /// Where payloads are collected that continue each other; `None` if that cannot be. To be given
+    /// back.
+    #[must_use]
+    pub fn stage(&self) -> Option<Staged> {
+        self.no_fault_copy.stage()
+    }
+
+    /// Gives it back.
+    pub fn unstage(&self, staged: Staged) {
+        self.no_fault_copy.unstage(staged);
     }
 
     pub(super) fn accessor(&self, mode: AccessMode) -> Accessor<'_> {

@@ -7,6 +7,7 @@ use super::space::{AccessMode, Accessor, Change};
 use super::{PdId, Peer};
 use kit::abi::*;
 use kit::sys::application::ApplicationMemory;
+use kit::sys::no_fault_copy::Staged;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
 use uroce_engine::wire::feth;
 use uroce_engine::work::Sge;
@@ -178,6 +179,18 @@ impl Using<'_> {
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
             entry.space.write(at, data, true, self.accessor())
+        })
+    }
+
+    /// RDMA writes whose bytes were collected.
+    ///
+    /// # Errors
+    /// [`Fault`] if memory may not be written.
+    pub fn write_staged(&self, who: Peer, rkey: u32, address: u64, staged: &Staged) -> Done {
+        let length = u64::try_from(staged.length()).map_err(|_| Fault)?;
+        self.keys.with(rkey, |entry| {
+            let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
+            entry.space.write_staged(at, staged, self.accessor())
         })
     }
 

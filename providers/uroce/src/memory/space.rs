@@ -2,7 +2,7 @@
 
 use kit::sys::application::ApplicationMemory;
 use kit::sys::device_memory::DeviceMemory;
-use kit::sys::no_fault_copy::NoFaultCopy;
+use kit::sys::no_fault_copy::{NoFaultCopy, Staged};
 use std::sync::Arc;
 use uroce_engine::host::{Atomic, Fault};
 
@@ -144,6 +144,22 @@ impl Space {
             }
             Self::Null => Ok(()),
             Self::Nothing => Err(Fault),
+        }
+    }
+
+    /// The same of bytes that were collected, in order.
+    pub(super) fn write_staged(
+        &self,
+        offset: usize,
+        from: &Staged,
+        accessor: Accessor<'_>,
+    ) -> Result<(), Fault> {
+        match self {
+            Self::Pinned(memory) if accessor.mode == AccessMode::Faultable => memory
+                .write_staged(offset, from, accessor.no_fault_copy)
+                .map_err(fault),
+            // Another region has the key by now.
+            _ => self.write(offset, &from.copy(0), true, accessor),
         }
     }
 

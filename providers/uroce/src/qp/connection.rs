@@ -518,14 +518,17 @@ impl Connection {
             }
         }
         let (engine, mut host) = self.split(qp, now);
-        host.writes = Some(WriteCombining::default());
+        host.writes = qp.keys().stage().map(WriteCombining::new);
         for packet in from_peer {
             let grh = None;
             engine.receive(now, &Arrival { packet, grh }, &mut host);
         }
         host.flush_writes();
-        if host.writes.take().is_some_and(|writes| writes.has_failed()) {
-            engine.fatal(&mut host);
+        if let Some(writes) = host.writes.take() {
+            if writes.has_failed() {
+                engine.fatal(&mut host);
+            }
+            qp.keys().unstage(writes.end());
         }
     }
 

@@ -55,8 +55,7 @@ impl Surroundings<'_> {
     #[inline]
     pub fn flush_writes(&mut self) {
         if let Some(mut writes) = self.writes.take() {
-            writes
-                .flush(|rkey, address, data| self.memory().write(self.peer(), rkey, address, data));
+            writes.flush(|to, staged| self.memory().write_staged(self.peer(), to.0, to.1, staged));
             self.writes = Some(writes);
         }
     }
@@ -70,8 +69,8 @@ impl Surroundings<'_> {
             .memory()
             .combines_writes(self.peer(), rkey, address, data);
         if combines == Ok(true) {
-            writes.add((rkey, address), data, |rkey, address, data| {
-                self.memory().write(self.peer(), rkey, address, data)
+            writes.add((rkey, address), data, |to, staged| {
+                self.memory().write_staged(self.peer(), to.0, to.1, staged)
             });
         }
         self.writes = Some(writes);

@@ -2,102 +2,112 @@
 //!
 //! The progress thread writes to the application's memory by preadv(2), since the application may
 //! have unmapped it. With packets of 1 KiB, one call each takes half of that thread's time. So
-//! payloads of packets that came together, and that continue each other, are collected here, and
-//! written together.
+//! payloads of packets that came together, and that continue each other, are collected, at once in
+//! the file that preadv(2) reads, and written together.
 //!
 //! *Invariants.* Rights are checked for each packet when it comes. The collected bytes are written
 //! before anything else that the packets cause (completion, event, atomic operation,
 //! invalidation), and before the packets' acknowledgements are taken. If the region has been
 //! deregistered between the check and the write, the queue pair fails, and nothing is acknowledged.
 
-/// Bytes that are collected: those that one system call writes.
-const MOST: usize = 1 << 16;
+use kit::sys::no_fault_copy::Staged;
 
-/// Payloads that continue each other.
-struct Collected {
-    rkey: u32,
-    /// Of the first byte.
-    address: u64,
-    bytes: Vec<u8>,
-}
-
-impl Collected {
-    fn is_continued_by(&self, rkey: u32, address: u64, data: &[u8]) -> bool {
-        let next = u64::try_from(self.bytes.len())
-            .ok()
-            .and_then(|length| self.address.checked_add(length));
-        self.rkey == rkey && next == Some(address) && self.bytes.len() + data.len() <= MOST
-    }
-}
+/// The place of a write: its R_Key, and the address of its first byte.
+type Start = (u32, u64);
 
 /// The writes of packets that came together.
-#[derive(Default)]
 pub(super) struct WriteCombining {
-    collected: Option<Collected>,
+    /// Payloads that continue each other.
+    collected: Staged,
+    /// Where the first of them goes; `None` if there are none.
+    place: Option<Start>,
     failed: bool,
 }
 
 impl WriteCombining {
-    /// Adds a payload. `write` is called with the bytes collected before, if this does not continue
-    /// them.
-    pub fn add<E>(
-        &mut self,
-        (rkey, address): (u32, u64),
-        data: &[u8],
-        write: impl FnOnce(u32, u64, &[u8]) -> Result<(), E>,
-    ) {
-        if let Some(collected) = &mut self.collected
-            && collected.is_continued_by(rkey, address, data)
-        {
-            collected.bytes.extend_from_slice(data);
-            return;
+    /// None yet.
+    pub fn new(mut collected: Staged) -> Self {
+        collected.clear();
+        Self {
+            collected,
+            place: None,
+            failed: false,
         }
-        let mut bytes = self.flush(write).unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(data);
-        self.collected = Some(Collected {
-            rkey,
-            address,
-            bytes,
-        });
     }
 
-    /// Has `write` write the collected bytes. Returns their memory, to be used again.
-    pub fn flush<E>(
+    fn is_continued_by(&self, (rkey, address): Start) -> bool {
+        let Some((known, first)) = self.place else {
+            return false;
+        };
+        let next = u64::try_from(self.collected.length())
+            .ok()
+            .and_then(|length| first.checked_add(length));
+        known == rkey && next == Some(address)
+    }
+
+    /// Adds a payload, which is no longer than any packet's. `write` is called with the bytes
+    /// collected before, if this does not continue them, or finds no room behind them.
+    pub fn add<E>(
         &mut self,
-        write: impl FnOnce(u32, u64, &[u8]) -> Result<(), E>,
-    ) -> Option<Vec<u8>> {
-        let collected = self.collected.take()?;
-        self.failed |= write(collected.rkey, collected.address, &collected.bytes).is_err();
-        Some(collected.bytes)
+        place: Start,
+        data: &[u8],
+        write: impl FnOnce(Start, &Staged) -> Result<(), E>,
+    ) {
+        if self.is_continued_by(place) && self.collected.add(data) {
+            return;
+        }
+        self.flush(write);
+        self.failed |= !self.collected.add(data);
+        self.place = Some(place);
+    }
+
+    /// Has `write` write the collected bytes.
+    pub fn flush<E>(&mut self, write: impl FnOnce(Start, &Staged) -> Result<(), E>) {
+        if let Some(place) = self.place.take() {
+            self.failed |= write(place, &self.collected).is_err();
+            self.collected.clear();
+        }
     }
 
     /// Whether a write has failed after its packets had been taken in.
     pub fn has_failed(&self) -> bool {
         self.failed
     }
+
+    /// Where payloads were collected.
+    pub fn end(self) -> Staged {
+        self.collected
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::sys::no_fault_copy::NoFaultCopy;
+
+    /// Bytes that one call writes.
+    const MOST: usize = 1 << 16;
 
     type Writes = Vec<(u32, u64, Vec<u8>)>;
 
+    fn combining() -> WriteCombining {
+        WriteCombining::new(NoFaultCopy::default().stage().expect("a file"))
+    }
+
     fn combined(payloads: &[(u32, u64, &[u8])]) -> Writes {
-        let mut combining = WriteCombining::default();
+        let mut combining = combining();
         let mut writes = Writes::new();
         for (rkey, address, data) in payloads {
-            combining.add((*rkey, *address), data, |rkey, address, bytes| {
-                writes.push((rkey, address, bytes.to_vec()));
+            combining.add((*rkey, *address), data, |(rkey, address), bytes| {
+                writes.push((rkey, address, bytes.copy(0)));
                 Ok::<_, ()>(())
             });
         }
-        combining.flush(|rkey, address, bytes| {
-            writes.push((rkey, address, bytes.to_vec()));
+        combining.flush(|(rkey, address), bytes| {
+            writes.push((rkey, address, bytes.copy(0)));
             Ok::<_, ()>(())
         });
-        combining.flush(|_, _, _| Err(()));
+        combining.flush(|_, _| Err(()));
         assert!(!combining.has_failed(), "nothing was left");
         writes
     }
@@ -136,12 +146,12 @@ mod tests {
 
     #[test]
     fn a_failure_is_remembered() {
-        let mut combining = WriteCombining::default();
-        combining.add((7, 1), b"a", |_, _, _| Err(()));
+        let mut combining = combining();
+        combining.add((7, 1), b"a", |_, _| Err(()));
         assert!(!combining.has_failed(), "nothing was written yet");
-        combining.add((7, 9), b"b", |_, _, _| Err(()));
+        combining.add((7, 9), b"b", |_, _| Err(()));
         assert!(combining.has_failed());
-        combining.flush(|_, _, _| Ok::<_, ()>(()));
+        combining.flush(|_, _| Ok::<_, ()>(()));
         assert!(combining.has_failed());
     }
 }

@@ -469,7 +469,7 @@ fn combined_writes_are_made_in_their_turn() {
     let locked = &mut *end.state.locked.lock();
     let qp = end.state.resources();
     let (_, mut host) = locked.connection.split(qp, clock::now());
-    host.writes = Some(WriteCombining::default());
+    host.writes = qp.keys().stage().map(WriteCombining::new);
     let rkey = mr.key();
     assert_eq!(host.write(rkey, first, &[1; 8]), Ok(()));
     assert_eq!(host.write(rkey, first + 8, &[2; 4]), Ok(()));
