@@ -134,13 +134,14 @@ impl ApplicationMemory {
     }
 
     /// As [`Self::try_read`], but with plain loads, right after a check that the bytes are there.
-    /// If another thread unmaps them in between, a signal ends the process.
+    /// If another thread unmaps them in between, a signal ends the process. The page that was
+    /// `found` last is not checked again.
     ///
     /// # Errors
     /// EFAULT out of the range, and where nothing is mapped.
-    pub fn find_and_read(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+    pub fn find_and_read(&self, offset: usize, to: &mut [u8], found: &mut FoundPage) -> Result<()> {
         let piece = self.part(offset, to.len()).map_err(|_| EFAULT)?;
-        piece.find(false)?;
+        found.find(&piece)?;
         self.read(offset, to).map_err(|_| EFAULT)
     }
 
@@ -327,6 +328,32 @@ impl ApplicationMemory {
     }
 }
 
+/// The page that reads have found last, for as long as those follow each other without a pause:
+/// packets are shorter than pages, and a check takes longer than the copy of one.
+#[derive(Debug, Default)]
+pub struct FoundPage(Option<usize>);
+
+impl FoundPage {
+    /// Finds out whether the bytes are there to be read.
+    fn find(&mut self, piece: &ApplicationMemory) -> Result<()> {
+        let Some(last) = piece.length.checked_sub(1) else {
+            return Ok(());
+        };
+        let page = rustix::param::page_size();
+        let [first, last] = [0, last].map(|at| piece.address + at - (piece.address + at) % page);
+        let begin = match self.0 {
+            Some(found) if found == first && found == last => return Ok(()),
+            Some(found) if found == first => first + page,
+            _ => first,
+        };
+        // Nothing is known of it if this fails.
+        self.0 = None;
+        piece.probe(begin, page, false)?;
+        self.0 = Some(last);
+        Ok(())
+    }
+}
+
 /// A word of an application's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomicWord<'a>(&'a AtomicU64);
@@ -506,12 +533,15 @@ mod tests {
         assert!(first.try_read(page - 1, &mut back, &by).is_err());
         let gone = Scratch::new(1).expect("memory");
         gone.unmap().expect("unmapped");
-        let memory = gone.memory();
+        let (memory, mut found) = (gone.memory(), FoundPage::default());
         assert_eq!(memory.try_write(0, &[1], &by), Err(EFAULT));
         assert_eq!(memory.populate(true), Err(EFAULT));
         assert_eq!(memory.try_word(8).map(AtomicWord::load), Err(EFAULT));
-        assert_eq!(memory.find_and_read(8, &mut [0; 8]), Err(EFAULT));
-        assert_eq!(memory.find_and_read(8, &mut []), Ok(()));
+        assert_eq!(
+            memory.find_and_read(8, &mut [0; 8], &mut found),
+            Err(EFAULT)
+        );
+        assert_eq!(memory.find_and_read(8, &mut [], &mut found), Ok(()));
         for length in [0, 1, 8, 9, 100] {
             let wanted = if length == 0 { Ok(()) } else { Err(EFAULT) };
             let written = memory.try_write_in_order(0, &vec![1; length], &by);
@@ -565,14 +595,42 @@ mod tests {
             second.try_word(0).map(AtomicWord::load)
         );
         assert!(all.try_word(page + 4).is_err());
-        assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Ok(()));
+        let read = |length| {
+            let found = &mut FoundPage::default();
+            all.find_and_read(page - 5, &mut vec![0; length], found)
+        };
+        assert_eq!(read(10), Ok(()));
         pages.forbid_writing().expect("protected");
-        assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Ok(()));
+        assert_eq!(read(10), Ok(()));
         assert_eq!(all.try_write_in_order(page - 8, &[1; 16], &by), Err(EFAULT));
         assert_eq!(all.try_word(page).map(AtomicWord::load), Err(EFAULT));
         let second = pages.part(1, 1).expect("there");
         second.unmap().expect("unmapped");
-        assert_eq!(all.find_and_read(page - 5, &mut [0; 10]), Err(EFAULT));
-        assert_eq!(all.find_and_read(page - 5, &mut [0; 5]), Ok(()));
+        assert_eq!(read(10), Err(EFAULT));
+        assert_eq!(read(5), Ok(()));
+    }
+
+    #[test]
+    fn the_page_that_was_found_last_is_not_checked_again() {
+        let page = Scratch::page();
+        let pages = Scratch::new(3).expect("memory");
+        let all = pages.memory();
+        let mut found = FoundPage::default();
+        let mut knows = |offset, length| {
+            let piece = all.part(offset, length).expect("inside");
+            let there = found.find(&piece);
+            let first = (found.0).is_some_and(|page| page <= all.address() + offset);
+            (there, first)
+        };
+        assert_eq!(knows(8, 0), (Ok(()), false));
+        assert_eq!(knows(0, page), (Ok(()), true));
+        let second = pages.part(1, 1).expect("there");
+        second.unmap().expect("unmapped");
+        assert_eq!(knows(page - 8, 8), (Ok(()), true));
+        assert_eq!(knows(page - 8, 9), (Err(EFAULT), false));
+        assert_eq!(knows(page, 1), (Err(EFAULT), false));
+        // From the third page to the first.
+        assert_eq!(knows(2 * page, page), (Ok(()), true));
+        assert_eq!(knows(0, 1), (Ok(()), true));
     }
 }

@@ -6,7 +6,7 @@ use super::scatter::Scattering;
 use super::space::{AccessMode, Accessor, Change};
 use super::{PdId, Peer};
 use kit::abi::*;
-use kit::sys::application::ApplicationMemory;
+use kit::sys::application::{ApplicationMemory, FoundPage};
 use kit::sys::no_fault_copy::Staged;
 use uroce_engine::host::{Atomic, Fault, LocalAccess, RemoteAccess, RemoteRange};
 use uroce_engine::wire::feth;
@@ -216,19 +216,26 @@ impl Using<'_> {
         })
     }
 
-    /// RDMA read.
+    /// RDMA read, or a part of it.
     ///
     /// # Errors
     /// [`Fault`] if memory may not be read.
     #[inline]
-    pub fn read(&self, who: Peer, rkey: u32, address: u64, out: &mut [u8]) -> Done {
+    pub fn read(
+        &self,
+        who: Peer,
+        rkey: u32,
+        address: u64,
+        out: &mut [u8],
+        found: &mut FoundPage,
+    ) -> Done {
         let length = size(out)?;
         if length == 0 {
             return Ok(());
         }
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_READ)?;
-            entry.space.read_for_peer(at, out, self.accessor())
+            entry.space.read_for_peer(at, out, self.accessor(), found)
         })
     }
 

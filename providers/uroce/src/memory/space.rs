@@ -1,6 +1,6 @@
 //! The bytes behind a key.
 
-use kit::sys::application::ApplicationMemory;
+use kit::sys::application::{ApplicationMemory, FoundPage};
 use kit::sys::device_memory::DeviceMemory;
 use kit::sys::no_fault_copy::{NoFaultCopy, Staged};
 use std::sync::Arc;
@@ -100,18 +100,19 @@ impl Space {
     }
 
     /// The same for a peer. A no-fault copy would halve the speed of long reads, so this checks
-    /// first whether the bytes are there, and then reads plainly. Another thread may unmap them in
-    /// between.
+    /// first whether the bytes are there, unless that was `found` for the packet before, and then
+    /// reads plainly. Another thread may unmap them in between.
     #[inline]
     pub(super) fn read_for_peer(
         &self,
         offset: usize,
         to: &mut [u8],
         accessor: Accessor<'_>,
+        found: &mut FoundPage,
     ) -> Result<(), Fault> {
         match self {
             Self::Pinned(memory) if accessor.mode == AccessMode::Faultable => {
-                memory.find_and_read(offset, to).map_err(fault)
+                memory.find_and_read(offset, to, found).map_err(fault)
             }
             _ => self.read(offset, to, accessor),
         }

@@ -49,6 +49,7 @@ use crate::{address, limits};
 use bytemuck::Zeroable;
 use kit::abi::*;
 use kit::errno::Result;
+use kit::sys::application::FoundPage;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
 use uroce_engine::outgoing::{Outgoing, Payload};
@@ -549,6 +550,7 @@ impl Connection {
         link: Option<&Arc<shm::Peer>>,
         mode: AccessMode,
         out: &mut Sender<'_>,
+        found: &mut FoundPage,
     ) -> bool {
         self.requests_by_link(qp, || now);
         let only = qp.node().is_local_only();
@@ -566,7 +568,7 @@ impl Connection {
             Some(path) => path.as_ref().map(|path| (path, Via::Destination)),
             None => path.as_ref().map(|path| (path, via)),
         };
-        if send(qp, &outgoing, to, (domain, mode), out).is_err() {
+        if send(qp, &outgoing, to, (domain, mode, found), out).is_err() {
             engine.gather_failed(origin, &mut host);
         }
         self.route.sent(via, now);
@@ -579,7 +581,7 @@ fn send(
     qp: &Resources,
     outgoing: &Outgoing<'_>,
     to: Option<(&Path, Via<'_>)>,
-    memory: (PdId, AccessMode),
+    memory: (PdId, AccessMode, &mut FoundPage),
     out: &mut Sender<'_>,
 ) -> std::result::Result<(), Fault> {
     let Some(to) = to else {
@@ -594,7 +596,7 @@ fn send(
 fn gather(
     qp: &Resources,
     payload: &Payload<'_>,
-    (domain, mode): (PdId, AccessMode),
+    (domain, mode, found): (PdId, AccessMode, &mut FoundPage),
     room: &mut [u8],
 ) -> std::result::Result<(), Fault> {
     let memory = qp.keys().using(mode);
@@ -618,7 +620,7 @@ fn gather(
                 pd: domain,
                 qpn: qp.number,
             };
-            memory.read(peer, rkey, address, room)
+            memory.read(peer, rkey, address, room, found)
         }
     }
 }

@@ -11,6 +11,7 @@ use super::state::QpState;
 use crate::carrier::{Sender, shm};
 use crate::memory::AccessMode;
 use crate::node::{Account, Caller, Endpoint, Incoming, Messages};
+use kit::sys::application::FoundPage;
 use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::timer::Time;
@@ -65,9 +66,9 @@ impl Endpoint for QpState {
             fast_path.retry_waiting(connection, qp, now, mode);
         }
         let link = connection.live_peer().cloned();
-        let mut without_room = None;
+        let (mut without_room, mut found) = (None, FoundPage::default());
         while without_room.is_none() && !out.is_full() {
-            if !connection.transmit(qp, now, link.as_ref(), mode, out) {
+            if !connection.transmit(qp, now, link.as_ref(), mode, out, &mut found) {
                 if let Some(target) = &mut locked.target
                     && target.unpark(connection, qp, now)
                 {

@@ -1,6 +1,7 @@
 //! Regions that go while they are in use.
 
 use super::*;
+use kit::sys::application::FoundPage;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
@@ -101,9 +102,13 @@ fn binding_and_deregistering_at_once_never_leave_a_window_of_nothing() {
             assert!(was_bound || round % 3 != 0);
             gone
         });
-        let read = keys
-            .using(AccessMode::Direct)
-            .read(who, first, at, &mut [0; 8]);
+        let read = keys.using(AccessMode::Direct).read(
+            who,
+            first,
+            at,
+            &mut [0; 8],
+            &mut FoundPage::default(),
+        );
         assert_eq!(read.is_ok(), gone == Err(Errno::BUSY));
         if gone.is_err() {
             assert_eq!(keys.invalidate(who, first, false), Ok(()));

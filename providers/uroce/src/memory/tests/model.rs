@@ -1,6 +1,7 @@
 //! Any sequence of calls, against lists that are searched from end to end.
 
 use super::*;
+use kit::sys::application::FoundPage;
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -440,6 +441,7 @@ impl Model {
                 key,
                 address,
                 &mut data,
+                &mut FoundPage::default(),
             );
             assert_eq!(done.is_ok(), place.is_some() || range.1 == 0);
             if let Some(place) = place {

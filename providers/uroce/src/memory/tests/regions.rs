@@ -1,6 +1,7 @@
 //! Registering, and using by L_Key and R_Key.
 
 use super::*;
+use kit::sys::application::FoundPage;
 use uroce_engine::host::{Atomic, LocalAccess, RemoteAccess, RemoteRange};
 use uroce_engine::wire::feth;
 
@@ -165,8 +166,13 @@ fn read_only_regions_are_not_written() {
     );
     let mut bytes = [9; 8];
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(who, mr.key(), at, &mut bytes),
+        keys.using(AccessMode::Direct).read(
+            who,
+            mr.key(),
+            at,
+            &mut bytes,
+            &mut FoundPage::default(),
+        ),
         Ok(())
     );
     assert_eq!(bytes, [0; 8]);
@@ -237,15 +243,25 @@ fn peers_need_r_key_and_the_domain_of_their_queue_pair() {
     );
     let mut bytes = [0; 16];
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(who, mr.key(), at, &mut bytes),
+        keys.using(AccessMode::Direct).read(
+            who,
+            mr.key(),
+            at,
+            &mut bytes,
+            &mut FoundPage::default(),
+        ),
         Ok(())
     );
     assert_eq!(bytes[..8], 1u64.to_ne_bytes());
     assert_eq!(bytes[8..], [3; 8]);
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(foreign, mr.key(), at, &mut bytes),
+        keys.using(AccessMode::Direct).read(
+            foreign,
+            mr.key(),
+            at,
+            &mut bytes,
+            &mut FoundPage::default(),
+        ),
         Err(Fault)
     );
 }
@@ -338,8 +354,13 @@ fn memory_on_demand_may_come_and_go() {
             Ok(u64::from_ne_bytes([5; 8]))
         );
         assert_eq!(
-            keys.using(AccessMode::Direct)
-                .read(who, key, at, &mut bytes),
+            keys.using(AccessMode::Direct).read(
+                who,
+                key,
+                at,
+                &mut bytes,
+                &mut FoundPage::default(),
+            ),
             Ok(())
         );
     }
@@ -350,8 +371,13 @@ fn memory_on_demand_may_come_and_go() {
             Err(Fault)
         );
         assert_eq!(
-            keys.using(AccessMode::Direct)
-                .read(who, key, at, &mut [0; 8]),
+            keys.using(AccessMode::Direct).read(
+                who,
+                key,
+                at,
+                &mut [0; 8],
+                &mut FoundPage::default(),
+            ),
             Err(Fault)
         );
         assert_eq!(
@@ -371,13 +397,23 @@ fn memory_on_demand_may_come_and_go() {
         );
     }
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(who, implicit.key(), 0, &mut [0; 8]),
+        keys.using(AccessMode::Direct).read(
+            who,
+            implicit.key(),
+            0,
+            &mut [0; 8],
+            &mut FoundPage::default(),
+        ),
         Err(Fault)
     );
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(who, implicit.key(), u64::MAX, &mut [0; 8]),
+        keys.using(AccessMode::Direct).read(
+            who,
+            implicit.key(),
+            u64::MAX,
+            &mut [0; 8],
+            &mut FoundPage::default(),
+        ),
         Err(Fault)
     );
 }
@@ -406,8 +442,13 @@ fn a_null_region_reads_as_zeros_and_is_none_of_the_peers() {
         Err(Fault)
     );
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(who, given.rkey, 8, &mut [1]),
+        keys.using(AccessMode::Direct).read(
+            who,
+            given.rkey,
+            8,
+            &mut [1],
+            &mut FoundPage::default(),
+        ),
         Err(Fault)
     );
     assert_eq!(keys.deregister(&mr), Ok(()));
@@ -520,8 +561,13 @@ fn device_memory_is_separate_and_zero_based() {
     assert_eq!(dm.read(2, &mut bytes[..4]), Err(Errno::INVAL));
     drop(dm);
     assert_eq!(
-        keys.using(AccessMode::Direct)
-            .read(who, mr.key(), 0, &mut bytes[..16]),
+        keys.using(AccessMode::Direct).read(
+            who,
+            mr.key(),
+            0,
+            &mut bytes[..16],
+            &mut FoundPage::default(),
+        ),
         Ok(())
     );
     let all = Dm::new(MAX_DEVICE_MEMORY, 0).expect("all of it");

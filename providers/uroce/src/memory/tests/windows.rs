@@ -1,6 +1,7 @@
 //! Binding and invalidating.
 
 use super::*;
+use kit::sys::application::FoundPage;
 
 struct World {
     keys: Arc<Keys>,
@@ -39,10 +40,13 @@ impl World {
 
     fn reads(&self, qpn: u32, rkey: u32, offset: u64) -> bool {
         let who = self.who(qpn);
-        let done =
-            self.keys
-                .using(AccessMode::Direct)
-                .read(who, rkey, self.at + offset, &mut [0; 4]);
+        let done = self.keys.using(AccessMode::Direct).read(
+            who,
+            rkey,
+            self.at + offset,
+            &mut [0; 4],
+            &mut FoundPage::default(),
+        );
         done.is_ok()
     }
 }
@@ -222,10 +226,13 @@ fn windows_of_type_2a_belong_to_the_queue_pair_alone() {
     };
     let mut bytes = [0; 4];
     assert_eq!(
-        world
-            .keys
-            .using(AccessMode::Direct)
-            .read(peer, rkey, world.at + 16, &mut bytes),
+        world.keys.using(AccessMode::Direct).read(
+            peer,
+            rkey,
+            world.at + 16,
+            &mut bytes,
+            &mut FoundPage::default(),
+        ),
         Ok(())
     );
     assert!(!world.reads(4, rkey, 16));
