@@ -55,6 +55,15 @@ impl Receiver {
         self.0.receive(fd)
     }
 
+    /// Receives one pending datagram, without waiting: for sockets that have probably none, or one
+    /// alone. Returns 1.
+    ///
+    /// # Errors
+    /// Of recvmsg(2): EAGAIN if there is nothing.
+    pub fn receive_one(&mut self, fd: BorrowedFd<'_>) -> Result<usize> {
+        self.0.receive_one(fd)
+    }
+
     /// One of those received last; `None` if it did not fit, or came over no Internet protocol.
     #[must_use]
     pub fn received(&self, index: usize) -> Option<Received<'_>> {

@@ -49,6 +49,25 @@ fn headers_come_along() {
 }
 
 #[test]
+fn one_is_received_alone() {
+    let (left, right) = pair();
+    let mut receiver = Receiver::new();
+    assert_eq!(receiver.receive_one(right.as_fd()), Err(Errno::AGAIN));
+    let datagrams = [to(&right, b"one"), to(&right, b"another")];
+    let sent = Datagrams(datagrams.into_iter()).send(left.as_fd());
+    assert_eq!(sent, Ok(2));
+    for data in [b"one".as_slice(), b"another"] {
+        assert_eq!(receiver.receive_one(right.as_fd()), Ok(1));
+        let received = receiver.received(0).expect("the datagram");
+        assert_eq!((received.data, received.segment), (data, data.len()));
+        assert_eq!((received.hop_limit, received.traffic_class), (7, 0x28));
+        assert_eq!(receiver.received(1), None);
+    }
+    assert_eq!(receiver.receive_one(right.as_fd()), Err(Errno::AGAIN));
+    assert_eq!(receiver.received(0), None);
+}
+
+#[test]
 fn runs_are_cut_and_joined() {
     let (left, right) = pair();
     let mut receiver = Receiver::new();

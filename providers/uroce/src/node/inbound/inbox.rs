@@ -170,7 +170,7 @@ impl Inbox {
         !self.rings.is_empty() && self.idle.iter().all(|idle| *idle >= IDLE)
     }
 
-    /// Receives a batch from each socket. Returns whether there was anything.
+    /// Receives from each socket. Returns whether there was anything.
     pub fn take_in(
         &mut self,
         sorter: &Sorter,
@@ -191,7 +191,9 @@ impl Inbox {
             if !wanted {
                 continue;
             }
-            let found = self.take_from(sorter, turn, source);
+            // A poller that has found nothing waits for one packet, mostly.
+            let alone = matches!(look, Look::Worthwhile) && idle > 0;
+            let found = self.take_from(sorter, turn, source, alone);
             if let Some(place) = self.idle.get_mut(source) {
                 *place = if found { 0 } else { idle.saturating_add(1) };
             }
@@ -221,7 +223,14 @@ impl Inbox {
         transport.pass_bell();
     }
 
-    fn take_from(&mut self, sorter: &Sorter, turn: &mut LazyPass<'_>, source: usize) -> bool {
+    /// Receives a batch from a source, or one packet or run alone.
+    fn take_from(
+        &mut self,
+        sorter: &Sorter,
+        turn: &mut LazyPass<'_>,
+        source: usize,
+        alone: bool,
+    ) -> bool {
         let Self {
             receiver,
             connected,
@@ -234,7 +243,11 @@ impl Inbox {
             V6 => turn.transport().sockets().v6(),
             socket => connected.get(socket - CONNECTED),
         };
-        let Some(Ok(count)) = socket.map(|socket| receiver.receive(socket)) else {
+        let receive = match alone {
+            true => Receiver::receive_one,
+            false => Receiver::receive,
+        };
+        let Some(Ok(count)) = socket.map(|socket| receive(receiver, socket)) else {
             return false;
         };
         for index in 0..count {
