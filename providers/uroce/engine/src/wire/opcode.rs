@@ -82,7 +82,7 @@ pub enum Position {
 impl Position {
     /// Whether a message begins here.
     #[must_use]
-    pub fn begins(self) -> bool {
+    pub const fn begins(self) -> bool {
         matches!(self, Self::First | Self::Only)
     }
 
@@ -179,10 +179,69 @@ const OPERATIONS: [Operation; 25] = [
     Operation::AtomicWrite,
 ];
 
+/// The five bits of an operation.
+const BITS: u8 = 0x1f;
+const NUMBERS: usize = BITS as usize + 1;
+
+/// The operations by their bits.
+const BY_BITS: [Option<Operation>; NUMBERS] = by_bits();
+/// Their extension headers, without those that the transport has.
+static EXTENSIONS: [Extensions; NUMBERS] = extensions();
+
+const fn by_bits() -> [Option<Operation>; NUMBERS] {
+    let mut table = [None; NUMBERS];
+    let mut at = 0;
+    while at < OPERATIONS.len() {
+        table[OPERATIONS[at] as usize] = Some(OPERATIONS[at]);
+        at += 1;
+    }
+    table
+}
+
+const fn extensions() -> [Extensions; NUMBERS] {
+    let mut table = [Extensions::NONE; NUMBERS];
+    let mut at = 0;
+    while at < OPERATIONS.len() {
+        table[OPERATIONS[at] as usize] = Extensions::of(OPERATIONS[at]);
+        at += 1;
+    }
+    table
+}
+
+impl Extensions {
+    const NONE: Self = Self {
+        xrceth: false,
+        deth: false,
+        feth: false,
+        reth: false,
+        atomic_eth: false,
+        aeth: false,
+        atomic_ack_eth: false,
+        imm_dt: false,
+        ieth: false,
+    };
+
+    /// Those that an operation has, whatever its transport.
+    const fn of(operation: Operation) -> Self {
+        let (kind, position) = (operation.kind(), operation.position());
+        Self {
+            feth: matches!(kind, Kind::Flush),
+            reth: matches!(kind, Kind::ReadRequest | Kind::Flush | Kind::AtomicWrite)
+                || matches!(kind, Kind::Write) && position.begins(),
+            atomic_eth: matches!(kind, Kind::Atomic),
+            aeth: operation.is_response() && !matches!(position, Position::Middle),
+            atomic_ack_eth: matches!(kind, Kind::AtomicAcknowledge),
+            imm_dt: operation.has_immediate(),
+            ieth: operation.has_invalidate(),
+            ..Self::NONE
+        }
+    }
+}
+
 impl Operation {
     /// The kind of operation.
     #[must_use]
-    pub fn kind(self) -> Kind {
+    pub const fn kind(self) -> Kind {
         match self {
             Self::SendFirst
             | Self::SendMiddle
@@ -214,7 +273,7 @@ impl Operation {
 
     /// Where in its message the packet stands. Operations of one packet are [`Position::Only`].
     #[must_use]
-    pub fn position(self) -> Position {
+    pub const fn position(self) -> Position {
         match self {
             Self::SendFirst | Self::WriteFirst | Self::ReadResponseFirst => Position::First,
             Self::SendMiddle | Self::WriteMiddle | Self::ReadResponseMiddle => Position::Middle,
@@ -230,7 +289,7 @@ impl Operation {
 
     /// Whether the packet carries immediate data.
     #[must_use]
-    pub fn has_immediate(self) -> bool {
+    pub const fn has_immediate(self) -> bool {
         matches!(
             self,
             Self::SendLastImm | Self::SendOnlyImm | Self::WriteLastImm | Self::WriteOnlyImm
@@ -239,13 +298,13 @@ impl Operation {
 
     /// Whether the packet asks the responder to invalidate an R_Key.
     #[must_use]
-    pub fn has_invalidate(self) -> bool {
+    pub const fn has_invalidate(self) -> bool {
         matches!(self, Self::SendLastInvalidate | Self::SendOnlyInvalidate)
     }
 
     /// Whether the packet goes from the responder to the requester.
     #[must_use]
-    pub fn is_response(self) -> bool {
+    pub const fn is_response(self) -> bool {
         matches!(
             self.kind(),
             Kind::ReadResponse | Kind::Acknowledge | Kind::AtomicAcknowledge
@@ -296,9 +355,7 @@ impl Opcode {
             5 => Transport::Xrc,
             _ => return None,
         };
-        let operation = OPERATIONS
-            .into_iter()
-            .find(|operation| *operation as u8 == byte & 0x1f)?;
+        let operation = (*BY_BITS.get(usize::from(byte & BITS))?)?;
         Self::new(transport, operation)
     }
 
@@ -331,19 +388,12 @@ impl Opcode {
     #[must_use]
     pub fn extensions(self) -> Extensions {
         let operation = self.operation;
-        let position = operation.position();
-        let kind = operation.kind();
+        // The notification has none, as its five bits in the table.
+        let known = EXTENSIONS.get(usize::from(operation as u8 & BITS));
         Extensions {
             xrceth: self.transport == Transport::Xrc && !operation.is_response(),
             deth: self.transport == Transport::Ud,
-            feth: kind == Kind::Flush,
-            reth: matches!(kind, Kind::ReadRequest | Kind::Flush | Kind::AtomicWrite)
-                || kind == Kind::Write && position.begins(),
-            atomic_eth: kind == Kind::Atomic,
-            aeth: operation.is_response() && position != Position::Middle,
-            atomic_ack_eth: kind == Kind::AtomicAcknowledge,
-            imm_dt: operation.has_immediate(),
-            ieth: operation.has_invalidate(),
+            ..known.copied().unwrap_or_default()
         }
     }
 
