@@ -10,8 +10,9 @@
 //! | `rings`, `messages` | packets and eager messages from the links with processes of this host |
 //!
 //! *Sockets.* recvmmsg(2) with UDP_GRO takes a batch from each: port 4791 in both families, the
-//! socket of the slot, and the connected sockets. A socket that stayed idle is looked at less
-//! often. Consecutive packets for one queue pair are handed over together.
+//! socket of the slot, and the connected sockets. A poller whose last look found nothing takes one
+//! packet, or run, by recvmsg(2). A socket that stayed idle is looked at less often. Consecutive
+//! packets for one queue pair are handed over together.
 //!
 //! *Packets of other processes.* All processes of a user share port 4791, so a packet may reach the
 //! wrong process. That process forwards it to the socket of the slot that the QP number names.
