@@ -3,7 +3,7 @@
 //! reported size, not what another kernel does.
 //!
 //! Left out are programs that map single pages, whose neighbours would belong to them. The heap
-//! begins at a multiple of 64 KiB and has room behind what is in use, as under such a kernel.
+//! begins at a multiple of 64 KiB and has room behind the memory in use, as under such a kernel.
 
 use std::{
     fs,
