@@ -128,7 +128,10 @@ fn role() {
     let grown = resident("self").saturating_sub(memory);
     reply(&format!("{turns} rounds, {memory} bytes and {grown} more"));
     assert!(grown <= GROWTH, "{grown} bytes more");
-    assert_eq!((descriptors(), threads()), (files, tasks));
+    // A thread that was about to end may have been counted before.
+    let (files_now, tasks_now) = (descriptors(), threads());
+    assert!(files_now <= files, "{files} descriptors, then {files_now}");
+    assert!(tasks_now <= tasks, "{tasks} threads, then {tasks_now}");
 }
 
 mod inside {
