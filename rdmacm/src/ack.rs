@@ -11,6 +11,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// EINVAL for an address without an event.
+#[inline(always)]
 pub fn event(address: usize) -> Result<()> {
     let event = registry::take_event(address)?;
     // The event is freed before it is counted, because a thread that waits for the count may unload
@@ -32,11 +33,17 @@ pub fn forget_kept(join: &Arc<Join>) {
 }
 
 /// Acknowledges the event that a synchronous id holds.
+#[inline(always)]
 pub fn release(id: &Id) {
     let kept = id.block.event();
     if !kept.is_null() {
-        id.block.set_event(null_mut());
-        // The program may have acknowledged the event itself.
-        let _ = event(kept.addr());
+        release_kept(id, kept.addr());
     }
+}
+
+#[inline(never)]
+fn release_kept(id: &Id, kept: usize) {
+    id.block.set_event(null_mut());
+    // The program may have acknowledged the event itself.
+    let _ = event(kept);
 }

@@ -7,31 +7,9 @@
 
 use crate::abi::{Address, Conn};
 use crate::source::Source;
-use bytemuck::Zeroable;
 use kit::abi::{be16, kernel::ib_uverbs_qp_attr};
-pub use kit::cm::{Addresses, Ece, Param, Paths, Record};
+pub use kit::cm::{Addresses, Ece, Paths, Record};
 use kit::errno::Result;
-
-/// The valid part of a program's parameters.
-pub fn param(conn: &Conn) -> Param {
-    Param {
-        qp_num: conn.qp_num,
-        srq: conn.srq,
-        responder_resources: conn.responder_resources,
-        initiator_depth: conn.initiator_depth,
-        flow_control: conn.flow_control,
-        retry_count: conn.retry_count,
-        rnr_retry_count: conn.rnr_retry_count,
-        valid: 1,
-        ..Param::zeroed()
-    }
-}
-
-/// The parameters of an event and its private data, as a program sees them.
-pub fn conn(record: &Record) -> (Conn, &[u8]) {
-    let param = record.conn();
-    (Conn::from(param), param.data())
-}
 
 /// A port of a device.
 pub struct DevicePort {
@@ -75,9 +53,10 @@ pub trait Backend: Send + Sync {
     /// The paths in wire format: [`crate::path::records`] reads them.
     fn paths(&self, found: &mut Paths) -> Result<()>;
     fn listen(&self, backlog: i32) -> Result<()>;
-    fn connect(&self, param: &Param, ece: Ece) -> Result<()>;
+    /// The private data is in two parts.
+    fn connect(&self, conn: &Conn, data: [&[u8]; 2], ece: Ece) -> Result<()>;
     /// Without parameters it answers a response. Later events name the id by `uid`.
-    fn accept(&self, uid: u64, param: Option<&Param>, ece: Ece) -> Result<()>;
+    fn accept(&self, uid: u64, given: Option<(&Conn, &[u8])>, ece: Ece) -> Result<()>;
     fn reject(&self, reason: u8, data: &[u8]) -> Result<()>;
     fn disconnect(&self) -> Result<()>;
     fn notify(&self, event: u32) -> Result<()>;

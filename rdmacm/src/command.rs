@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! An id at a connection manager that takes the kernel's commands.
 
-use crate::abi::Address;
+use crate::abi::{Address, Conn};
 use crate::backend::Backend;
 use crate::source::Source;
 use bytemuck::Zeroable;
@@ -9,13 +9,52 @@ use kit::abi::kernel::ib_uverbs_qp_attr;
 use kit::cm::*;
 use kit::errno::Result;
 
+/// A command with its header, as the kernel's device takes them. Commands of some hundred bytes are
+/// written where they are sent from, and not copied.
+#[repr(C)]
+pub struct Request<C> {
+    number: u32,
+    command_size: u16,
+    response_size: u16,
+    pub command: C,
+}
+
+impl<C: Command> Request<C> {
+    /// This command.
+    #[inline(always)]
+    pub fn of(command: C) -> Self {
+        // The members leave no gap.
+        const { assert!(size_of::<Self>() == 8 + size_of::<C>()) };
+        Self {
+            number: C::NUMBER,
+            command_size: const { length(size_of::<C>()) },
+            response_size: const { length(size_of::<C::Response>()) },
+            command,
+        }
+    }
+
+    /// A command whose members are written later.
+    #[inline(always)]
+    pub fn zeroed() -> Self {
+        Self::of(C::zeroed())
+    }
+}
+
+/// The length of a command or response, all of which are short.
+#[expect(clippy::cast_possible_truncation, reason = "asserted")]
+const fn length(bytes: usize) -> u16 {
+    assert!(bytes < 1 << 16);
+    bytes as u16
+}
+
 /// The channel to which an id sends its commands.
 pub trait File: Send + Sync + Sized + 'static {
     /// # Errors
     /// The command's; EBADF after the channel is destroyed.
+    #[inline(always)]
     fn ask<C: Command>(&self, command: C) -> Result<C::Response> {
         let mut response = Zeroable::zeroed();
-        self.ask_into(command, &mut response)?;
+        self.ask_into(&mut Request::of(command), &mut response)?;
         Ok(response)
     }
 
@@ -24,7 +63,11 @@ pub trait File: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// As above.
-    fn ask_into<C: Command>(&self, command: C, response: &mut C::Response) -> Result<()>;
+    fn ask_into<C: Command>(
+        &self,
+        request: &mut Request<C>,
+        response: &mut C::Response,
+    ) -> Result<()>;
 
     /// # Errors
     /// The command's.
@@ -82,7 +125,7 @@ impl<F: File> CommandId<F> {
             option,
             ..QueryAddr::default()
         };
-        self.file.ask_into(query, found)
+        self.file.ask_into(&mut Request::of(query), found)
     }
 }
 
@@ -110,15 +153,17 @@ impl<F: File> Backend for CommandId<F> {
         destination: &Address,
         milliseconds: i32,
     ) -> Result<()> {
-        self.file.ask(ResolveAddr {
-            id: self.number,
-            timeout_ms: milliseconds.cast_unsigned(),
-            src_size: source.map_or(0, Address::size),
-            dst_size: destination.size(),
-            reserved: 0,
-            src_addr: source.map_or([0; 128], Address::storage),
-            dst_addr: destination.storage(),
-        })
+        let mut request = Request::<ResolveAddr>::zeroed();
+        let command = &mut request.command;
+        command.id = self.number;
+        command.timeout_ms = milliseconds.cast_unsigned();
+        if let Some(source) = source {
+            command.src_size = source.size();
+            source.write_to(&mut command.src_addr);
+        }
+        command.dst_size = destination.size();
+        destination.write_to(&mut command.dst_addr);
+        self.file.ask_into(&mut request, &mut ())
     }
 
     fn resolve_route(&self, milliseconds: i32) -> Result<()> {
@@ -144,7 +189,7 @@ impl<F: File> Backend for CommandId<F> {
             option: query::PATH,
             ..QueryPath::default()
         };
-        self.file.ask_into(query, found)
+        self.file.ask_into(&mut Request::of(query), found)
     }
 
     fn listen(&self, backlog: i32) -> Result<()> {
@@ -154,23 +199,27 @@ impl<F: File> Backend for CommandId<F> {
         })
     }
 
-    fn connect(&self, param: &Param, ece: Ece) -> Result<()> {
-        self.file.ask(Connect {
-            conn_param: *param,
-            id: self.number,
-            reserved: 0,
-            ece,
-        })
+    fn connect(&self, conn: &Conn, data: [&[u8]; 2], ece: Ece) -> Result<()> {
+        let mut request = Request::<Connect>::zeroed();
+        let command = &mut request.command;
+        conn.write_to(&mut command.conn_param);
+        data.iter().for_each(|data| command.conn_param.append(data));
+        command.id = self.number;
+        command.ece = ece;
+        self.file.ask_into(&mut request, &mut ())
     }
 
-    fn accept(&self, uid: u64, param: Option<&Param>, ece: Ece) -> Result<()> {
-        self.file.ask(Accept {
-            uid,
-            conn_param: param.copied().unwrap_or_else(Param::zeroed),
-            id: self.number,
-            reserved: 0,
-            ece,
-        })
+    fn accept(&self, uid: u64, given: Option<(&Conn, &[u8])>, ece: Ece) -> Result<()> {
+        let mut request = Request::<Accept>::zeroed();
+        let command = &mut request.command;
+        command.uid = uid;
+        if let Some((conn, data)) = given {
+            conn.write_to(&mut command.conn_param);
+            command.conn_param.append(data);
+        }
+        command.id = self.number;
+        command.ece = ece;
+        self.file.ask_into(&mut request, &mut ())
     }
 
     fn reject(&self, reason: u8, data: &[u8]) -> Result<()> {
@@ -202,7 +251,7 @@ impl<F: File> Backend for CommandId<F> {
             qp_state: state,
             ..InitQpAttr::default()
         };
-        self.file.ask_into(command, attr)
+        self.file.ask_into(&mut Request::of(command), attr)
     }
 
     fn set_option(&self, level: i32, name: i32, value: &[u8]) -> Result<()> {
@@ -276,7 +325,11 @@ pub mod fake {
     }
 
     impl File for Fake {
-        fn ask_into<C: Command>(&self, _: C, response: &mut C::Response) -> Result<()> {
+        fn ask_into<C: Command>(
+            &self,
+            _: &mut Request<C>,
+            response: &mut C::Response,
+        ) -> Result<()> {
             self.commands.lock().push(C::NUMBER);
             if let Some(number) = bytes_of_mut(response).first_chunk_mut() {
                 *number = self.events.to_ne_bytes();

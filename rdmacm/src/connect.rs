@@ -2,7 +2,6 @@
 //! Making and ending connections.
 
 use crate::abi::{Conn, MAX_DEPTH, port_space};
-use crate::backend;
 use crate::device::Capabilities;
 use crate::id::Id;
 use crate::{ack, transition};
@@ -81,18 +80,14 @@ pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     let (mut conn, data) = given.unwrap_or_else(|| defaults(1));
     conn.responder_resources = or_most(conn.responder_resources, most_resources);
     conn.initiator_depth = or_most(conn.initiator_depth, most_depth);
-    let mut param = backend::param(&of_queue_pair(id, conn));
-    let ece = {
+    let (before, ece) = {
         let mut state = id.state.lock();
         state.responder_resources = conn.responder_resources;
         state.initiator_depth = conn.initiator_depth;
-        if let Some(rare) = state.rare() {
-            param.append(&std::mem::take(&mut rare.connect));
-        }
-        state.local_ece
+        let before = state.rare().map(|rare| std::mem::take(&mut rare.connect));
+        (before.unwrap_or_default(), state.local_ece)
     };
-    param.append(data);
-    backend.connect(&param, ece)
+    backend.connect(&of_queue_pair(id, conn), [&before, data], ece)
 }
 
 /// Accepts a request. The queue pair is moved to RTS first. An event reports the connection, unless
@@ -122,9 +117,8 @@ pub fn accept(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     {
         transition::to_rts(id, qp, conn.responder_resources, conn.initiator_depth)?;
     }
-    let mut param = backend::param(&of_queue_pair(id, conn));
-    param.append(data);
-    let accepted = backend.accept(id.uid(), Some(&param), ece);
+    let conn = of_queue_pair(id, conn);
+    let accepted = backend.accept(id.uid(), Some((&conn, data)), ece);
     accepted.inspect_err(|_| {
         let _ = transition::to(id, IBV_QPS_ERR);
     })?;

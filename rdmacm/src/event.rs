@@ -3,9 +3,9 @@
 //! Some events are swallowed; they count as acknowledged.
 
 use crate::abi::{Channel, EventBlock, Given, Param, event_type, rdma_cm_event};
-use crate::backend::{self, Ece, Paths, Record};
+use crate::backend::{Ece, Paths, Record};
 use crate::id::{Id, Join};
-use crate::registry::{self, Event, Subject};
+use crate::registry::{self, Event};
 use crate::{destroy, migrate, observe, path, transition, verbs};
 use bytemuck::Zeroable;
 use core::ptr::null_mut;
@@ -14,38 +14,65 @@ use kit::errno::{Errno, Result};
 use kit::sys::errno;
 use std::sync::Arc;
 
-/// Turns a record of a channel into an event of the program; none for an event that is swallowed.
-///
-/// # Errors
-/// ENOMEM.
-pub fn take(channel: Channel, record: &Record) -> Result<Option<*mut rdma_cm_event>> {
-    let event = match registry::subject(record.uid) {
-        Some(Subject::Join(join)) => Some(of_join(&join, record)?),
-        Some(Subject::Id(id)) if record.event == event_type::CONNECT_REQUEST => {
-            of_request(&id, record)?
-        }
-        Some(Subject::Id(id)) => of_id(id, record)?,
-        None => of_accepted(channel, record)?,
+/// Turns the record of a block into an event of the program; none for an event that is swallowed.
+#[inline(always)]
+pub fn take(channel: Channel, block: EventBlock) -> Option<*mut rdma_cm_event> {
+    let record = block.record();
+    let event = match registry::find(record.uid) {
+        Some(id) if record.event != event_type::CONNECT_REQUEST => of_id(id, block),
+        listener => of_another(channel, listener, block),
     };
-    Ok(event.map(registry::add_event))
+    event.map(registry::add_event)
+}
+
+/// An event of a listener, a join, or an id that is found by other ways.
+#[inline(never)]
+fn of_another(channel: Channel, listener: Option<Arc<Id>>, block: EventBlock) -> Option<Event> {
+    if let Some(listener) = listener {
+        return of_request(&listener, block);
+    }
+    match registry::find_join(block.record().uid) {
+        Some(join) => Some(of_join(&join, block)),
+        None => of_accepted(channel, block),
+    }
 }
 
 /// An event of an accepted id whose `uid` the backend does not know yet (before Linux 5.11): the
 /// record has the backend's number alone.
-fn of_accepted(channel: Channel, record: &Record) -> Result<Option<Event>> {
+#[cold]
+fn of_accepted(channel: Channel, block: EventBlock) -> Option<Event> {
     let number = |id: &Arc<Id>| id.backend().map(|backend| backend.number());
-    let ids = registry::of_channel(channel);
-    let Some(id) = ids.into_iter().find(|id| number(id) == Ok(record.id)) else {
-        return Ok(None);
-    };
-    if record.event == event_type::ESTABLISHED {
-        return of_id(id, record);
+    let mut ids = registry::of_channel(channel).into_iter();
+    let id = ids.find(|id| number(id) == Ok(block.record().id))?;
+    if block.record().event == event_type::ESTABLISHED {
+        return of_id(id, block);
     }
     id.acknowledged.add();
-    Ok(None)
+    None
 }
 
-fn of_id(id: Arc<Id>, record: &Record) -> Result<Option<Event>> {
+#[inline(always)]
+fn of_id(id: Arc<Id>, mut block: EventBlock) -> Option<Event> {
+    let record = block.record();
+    let outcome = match record.event {
+        event_type::ESTABLISHED => (record.event, record.status),
+        event_type::DISCONNECTED if !id.has_connect_error() => (record.event, record.status),
+        _ => outcome(&id, record)?,
+    };
+    observe::taken(&id, outcome.0, outcome.1);
+    let param = parameters(&id, record);
+    block.fill(id.block.as_ptr(), null_mut(), outcome, &param);
+    Some(Event {
+        block,
+        counts_for: id,
+        join: None,
+    })
+}
+
+/// Does the work that an event requires. Returns type and status for the program; none if the event
+/// is swallowed.
+#[inline(never)]
+fn outcome(id: &Arc<Id>, record: &Record) -> Option<(u32, i32)> {
     let mut outcome = (record.event, record.status);
     let failed = |e: Errno, event: u32| {
         errno::set(e);
@@ -58,45 +85,36 @@ fn of_id(id: Arc<Id>, record: &Record) -> Result<Option<Event>> {
             }
         }
         event_type::ROUTE_RESOLVED => {
-            if let Err(e) = take_paths(&id) {
+            if let Err(e) = take_paths(id) {
                 outcome = failed(e, event_type::ROUTE_ERROR);
             }
         }
         event_type::CONNECT_RESPONSE => {
             id.state.lock().remote_ece = record.ece;
-            match answer(&id, record.ece) {
+            match answer(id, record.ece) {
                 Ok(false) => {}
                 Ok(true) => outcome.0 = event_type::ESTABLISHED,
                 Err(e) => {
                     id.set_connect_error();
                     // The event reports the failure; the queue pair may already be in that state.
-                    let _ = transition::to(&id, IBV_QPS_ERR);
+                    let _ = transition::to(id, IBV_QPS_ERR);
                     outcome = failed(e, event_type::CONNECT_ERROR);
                 }
             }
         }
         event_type::REJECTED | event_type::DISCONNECTED if id.has_connect_error() => {
             id.acknowledged.add();
-            return Ok(None);
+            return None;
         }
         // The library has reported the end of a lookup to itself.
         event_type::INTERNAL if record.status == 0 => outcome.0 = event_type::ADDRINFO_RESOLVED,
         event_type::INTERNAL => outcome.0 = event_type::ADDRINFO_ERROR,
         event_type::REJECTED => {
-            let _ = transition::to(&id, IBV_QPS_ERR);
+            let _ = transition::to(id, IBV_QPS_ERR);
         }
         _ => {}
     }
-    observe::taken(&id, outcome.0, outcome.1);
-    let (param, data) = parameters(&id, record);
-    let made = EventBlock::new(id.block.as_ptr(), null_mut(), outcome, param, data);
-    // An event that cannot be delivered must not be waited for.
-    let block = made.inspect_err(|_| id.acknowledged.add())?;
-    Ok(Some(Event {
-        block,
-        counts_for: id,
-        join: None,
-    }))
+    Some(outcome)
 }
 
 fn take_paths(id: &Id) -> Result<()> {
@@ -124,48 +142,44 @@ fn answer(id: &Id, ece: Ece) -> Result<bool> {
     Ok(true)
 }
 
-/// The parameters of an event, and its private data.
-fn parameters<'r>(id: &Id, record: &'r Record) -> (Param, &'r [u8]) {
-    if record.event == event_type::USER {
-        return (Param::Arg(record.arg()), &[]);
+/// The parameters of an event.
+#[inline(always)]
+fn parameters(id: &Id, record: &Record) -> Param {
+    let is_conn = !matches!(record.event, event_type::USER | event_type::INTERNAL);
+    if is_conn && !id.is_datagram() {
+        return Param::Conn;
     }
-    if record.event == event_type::INTERNAL {
-        return (Param::Arg(0), &[]);
+    other_parameters(record)
+}
+
+#[inline(never)]
+fn other_parameters(record: &Record) -> Param {
+    match record.event {
+        event_type::USER => Param::Arg(record.arg()),
+        event_type::INTERNAL => Param::Arg(0),
+        _ => Param::Ud {
+            ah_attr: verbs::ah_attr(&record.ud().ah_attr),
+        },
     }
-    if !id.is_datagram() {
-        let (conn, data) = backend::conn(record);
-        return (Param::Conn(conn), data);
-    }
-    let ud = record.ud();
-    let param = Param::Ud {
-        ah_attr: verbs::ah_attr(&ud.ah_attr),
-        qp_num: ud.qp_num,
-        qkey: ud.qkey,
-    };
-    (param, ud.data())
 }
 
 /// A request makes an id. If that fails, the request is rejected and the event swallowed.
-fn of_request(listener: &Arc<Id>, record: &Record) -> Result<Option<Event>> {
+fn of_request(listener: &Arc<Id>, mut block: EventBlock) -> Option<Event> {
+    let record = block.record();
     let Ok(id) = requested(listener, record) else {
         listener.acknowledged.add();
-        return Ok(None);
+        return None;
     };
-    let (param, data) = parameters(&id, record);
     let outcome = (record.event, record.status);
     let (own, listening) = (id.block.as_ptr(), listener.block.as_ptr());
     observe::taken(&id, outcome.0, outcome.1);
-    let made = EventBlock::new(own, listening, outcome, param, data);
-    let Ok(block) = made else {
-        listener.acknowledged.add();
-        let _ = destroy::id(&id);
-        return Ok(None);
-    };
-    Ok(Some(Event {
+    let param = parameters(&id, record);
+    block.fill(own, listening, outcome, &param);
+    Some(Event {
         block,
         counts_for: listener.clone(),
         join: None,
-    }))
+    })
 }
 
 fn requested(listener: &Id, record: &Record) -> Result<Arc<Id>> {
@@ -198,7 +212,7 @@ fn prepare(listener: &Id, id: &Arc<Id>, record: &Record) -> Result<()> {
     if backend.paths(&mut found).is_ok() {
         id.block.set_paths(path::records(&found))?;
     }
-    let (conn, _) = backend::conn(record);
+    let conn = record.conn();
     let mut state = id.state.lock();
     state.remote_ece = record.ece;
     if !id.is_datagram() {
@@ -209,8 +223,8 @@ fn prepare(listener: &Id, id: &Arc<Id>, record: &Record) -> Result<()> {
 }
 
 /// Membership in a group, or its end.
-fn of_join(join: &Arc<Join>, record: &Record) -> Result<Event> {
-    let ud = record.ud();
+fn of_join(join: &Arc<Join>, mut block: EventBlock) -> Event {
+    let (record, ud) = (block.record(), block.record().ud());
     let mut outcome = (record.event, record.status);
     if record.event == event_type::MULTICAST_JOIN
         && record.status == 0
@@ -231,17 +245,11 @@ fn of_join(join: &Arc<Join>, record: &Record) -> Result<Event> {
     let param = Param::Join {
         context,
         ah_attr: verbs::ah_attr(&ud.ah_attr),
-        qp_num: ud.qp_num,
-        qkey: ud.qkey,
     };
-    let made = EventBlock::new(join.id.block.as_ptr(), null_mut(), outcome, param, &[]);
-    let block = made.inspect_err(|_| {
-        join.acknowledged.add();
-        join.id.acknowledged.add();
-    })?;
-    Ok(Event {
+    block.fill(join.id.block.as_ptr(), null_mut(), outcome, &param);
+    Event {
         block,
         counts_for: join.id.clone(),
         join: Some(join.clone()),
-    })
+    }
 }

@@ -3,9 +3,10 @@
 //! address that is not registered belongs to another library, or its object has been freed.
 
 use crate::abi::{Channel, EventBlock};
-use crate::addressed::Addressed;
+use crate::addressed::{Addressed, Table};
 use crate::id::{Id, Join};
 use crate::source::Source;
+use crate::uroce;
 use kit::errno::{Errno, Result};
 use kit::sys::{exit::at_exit, forks, lock::Lock};
 use rustix::thread::Pid;
@@ -13,11 +14,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The object that an event belongs to.
-#[derive(Clone)]
-pub enum Subject {
-    Id(Arc<Id>),
-    Join(Arc<Join>),
+impl Addressed for Arc<Id> {
+    #[inline(always)]
+    fn address(&self) -> usize {
+        Id::address(self)
+    }
+}
+
+impl Addressed for Arc<Join> {
+    #[inline(always)]
+    fn address(&self) -> usize {
+        join_address(self)
+    }
 }
 
 /// An event that the program has received.
@@ -36,61 +44,89 @@ impl Event {
 
 /// The events that the program has: most programs acknowledge each before they take the next.
 struct Events {
-    few: [Option<Event>; 4],
+    one: Option<Event>,
     more: BTreeMap<usize, Event>,
 }
 
 impl Events {
     const fn new() -> Self {
         Self {
-            few: [const { None }; 4],
+            one: None,
             more: BTreeMap::new(),
         }
     }
 
+    #[inline(always)]
     fn add(&mut self, event: Event) {
-        match self.few.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some(event),
-            None => drop(self.more.insert(event.address(), event)),
+        if self.one.is_none() {
+            self.one = Some(event);
+        } else {
+            self.add_more(event);
         }
     }
 
-    fn get(&self, address: usize) -> Option<&Event> {
-        let mut few = self.few.iter().flatten();
-        let found = few.find(|event| event.address() == address);
-        found.or_else(|| self.more.get(&address))
+    #[inline(never)]
+    fn add_more(&mut self, event: Event) {
+        self.more.insert(event.address(), event);
     }
 
+    fn get(&self, address: usize) -> Option<&Event> {
+        let one = self.one.as_ref();
+        let one = one.filter(|event| event.address() == address);
+        one.or_else(|| self.more.get(&address))
+    }
+
+    #[inline(always)]
     fn take(&mut self, address: usize) -> Option<Event> {
-        let is_wanted = |event: &mut Event| event.address() == address;
-        let mut few = self.few.iter_mut();
-        let found = few.find_map(|place| place.take_if(is_wanted));
-        found.or_else(|| self.more.remove(&address))
+        let one = self.one.as_ref();
+        if one.is_some_and(|event| event.address() == address) {
+            self.one.take()
+        } else {
+            self.take_more(address)
+        }
+    }
+
+    #[inline(never)]
+    fn take_more(&mut self, address: usize) -> Option<Event> {
+        self.more.remove(&address)
     }
 
     fn iter(&self) -> impl Iterator<Item = &Event> {
-        self.few.iter().flatten().chain(self.more.values())
+        self.one.iter().chain(self.more.values())
     }
 }
 
 /// Ids and joins.
 struct Subjects {
-    ids: Addressed<Arc<Id>>,
-    joins: Addressed<Arc<Join>>,
+    ids: Table<Arc<Id>>,
+    joins: Table<Arc<Join>>,
 }
 
 static SUBJECTS: Lock<Subjects> = Lock::new(Subjects {
-    ids: Addressed::new(),
-    joins: Addressed::new(),
+    ids: Table::new(),
+    joins: Table::new(),
 });
 static EVENTS: Lock<Events> = Lock::new(Events::new());
 static CHANNELS: Lock<Channels> = Lock::new(Channels {
-    live: BTreeMap::new(),
+    live: Table::new(),
     destroyed: VecDeque::new(),
 });
 
+/// A channel that is not destroyed.
+struct Live {
+    address: usize,
+    source: Arc<Source>,
+}
+
+impl Addressed for Live {
+    #[inline(always)]
+    fn address(&self) -> usize {
+        self.address
+    }
+}
+
 struct Channels {
-    live: BTreeMap<usize, Arc<Source>>,
+    live: Table<Live>,
     /// The channels destroyed last, each with the thread that destroyed it.
     destroyed: VecDeque<(usize, Pid)>,
 }
@@ -100,20 +136,24 @@ const REMEMBERED: usize = 64;
 
 /// # Errors
 /// EINVAL for an address without an id.
+#[inline(always)]
 pub fn id(address: usize) -> Result<Arc<Id>> {
-    let subjects = SUBJECTS.lock();
-    subjects.ids.get(address).cloned().ok_or(Errno::INVAL)
+    find(address as u64).ok_or(Errno::INVAL)
 }
 
-/// The object that a backend names by the number that it was given.
-pub fn subject(uid: u64) -> Option<Subject> {
+/// The id that a backend names by the number that it was given, or an address.
+#[inline(always)]
+pub fn find(uid: u64) -> Option<Arc<Id>> {
     let address = usize::try_from(uid).ok()?;
     let subjects = SUBJECTS.lock();
-    if let Some(id) = subjects.ids.get(address) {
-        return Some(Subject::Id(id.clone()));
-    }
-    let join = subjects.joins.get(address)?;
-    Some(Subject::Join(join.clone()))
+    subjects.ids.get(address).cloned()
+}
+
+/// The same for a join.
+pub fn find_join(uid: u64) -> Option<Arc<Join>> {
+    let address = usize::try_from(uid).ok()?;
+    let subjects = SUBJECTS.lock();
+    subjects.joins.get(address).cloned()
 }
 
 /// # Errors
@@ -124,7 +164,7 @@ pub fn add_id(id: &Arc<Id>) -> Result<()> {
     forks::wait_for(&EVENTS)?;
     let mut subjects = SUBJECTS.lock();
     let is_first = !subjects.ids.has_memory();
-    subjects.ids.insert(id.address(), id.clone());
+    subjects.ids.insert(id.clone());
     drop(subjects);
     if is_first {
         let _entered = forks::enter();
@@ -139,6 +179,7 @@ fn release() {
         subjects.ids.release();
         subjects.joins.release();
     }
+    EventBlock::release();
 }
 
 /// # Errors
@@ -146,7 +187,7 @@ fn release() {
 pub fn add_join(join: &Arc<Join>) -> Result<()> {
     forks::wait_for(&SUBJECTS)?;
     let mut subjects = SUBJECTS.lock();
-    subjects.joins.insert(join_address(join), join.clone());
+    subjects.joins.insert(join.clone());
     Ok(())
 }
 
@@ -174,7 +215,8 @@ pub fn add_channel(channel: Channel, source: Source) -> Result<()> {
     let mut channels = CHANNELS.lock();
     let address = channel.address();
     channels.destroyed.retain(|(old, _)| *old != address);
-    channels.live.insert(address, Arc::new(source));
+    let source = Arc::new(source);
+    channels.live.insert(Live { address, source });
     Ok(())
 }
 
@@ -185,7 +227,36 @@ pub fn source(channel: Channel) -> Arc<Source> {
 
 /// The same, for a channel that the library made and that is not destroyed.
 pub fn known_source(channel: Channel) -> Option<Arc<Source>> {
-    CHANNELS.lock().live.get(&channel.address()).cloned()
+    let channels = CHANNELS.lock();
+    let live = channels.live.get(channel.address());
+    live.map(|live| live.source.clone())
+}
+
+/// Where the events of a channel come from, for a call that waits for one.
+pub enum Origin {
+    Kernel,
+    Uroce(uroce::Channel),
+    /// The library did not make the channel, or it is destroyed.
+    Unknown,
+}
+
+/// Whether it is the kernel.
+#[inline(always)]
+pub fn is_of_kernel(channel: Channel) -> bool {
+    let channels = CHANNELS.lock();
+    let live = channels.live.get(channel.address());
+    live.is_some_and(|live| matches!(*live.source, Source::Kernel(_)))
+}
+
+pub fn origin(channel: Channel) -> Origin {
+    let channels = CHANNELS.lock();
+    match channels.live.get(channel.address()) {
+        Some(live) => match &*live.source {
+            Source::Kernel(_) => Origin::Kernel,
+            Source::Uroce(source) => Origin::Uroce(source.clone()),
+        },
+        None => Origin::Unknown,
+    }
 }
 
 /// A duplicate of the descriptor of a channel, which remains open when the channel is destroyed.
@@ -195,7 +266,7 @@ pub fn known_source(channel: Channel) -> Option<Arc<Source>> {
 pub fn duplicate(channel: Channel) -> Result<OwnedFd> {
     // A thread that destroys the channel removes it here before it closes the descriptor.
     let channels = CHANNELS.lock();
-    let is_there = channels.live.contains_key(&channel.address());
+    let is_there = channels.live.get(channel.address()).is_some();
     let descriptor = is_there.then(|| channel.borrow()).flatten();
     let descriptor = descriptor.ok_or(Errno(libc::EBADF))?;
     Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, 3)?)
@@ -204,7 +275,7 @@ pub fn duplicate(channel: Channel) -> Result<OwnedFd> {
 /// Removes a channel. False if it is not the library's, or is destroyed already.
 pub fn take_channel(channel: Channel) -> bool {
     // The lock is released before the source is dropped.
-    let taken = CHANNELS.lock().live.remove(&channel.address());
+    let taken = CHANNELS.lock().live.remove(channel.address());
     taken.is_some()
 }
 
@@ -233,6 +304,7 @@ pub fn of_channel(channel: Channel) -> Vec<Arc<Id>> {
 }
 
 /// Registers an event that the program receives.
+#[inline(always)]
 pub fn add_event(event: Event) -> *mut crate::abi::rdma_cm_event {
     let at = event.block.as_ptr();
     EVENTS.lock().add(event);
@@ -279,6 +351,7 @@ pub fn subject_of(address: usize) -> Result<usize> {
 
 /// # Errors
 /// EINVAL for an address without an event.
+#[inline(always)]
 pub fn take_event(address: usize) -> Result<Event> {
     EVENTS.lock().take(address).ok_or(Errno::INVAL)
 }
@@ -286,13 +359,19 @@ pub fn take_event(address: usize) -> Result<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{Conn, Param};
+    use crate::abi::Param;
     use crate::ack;
     use core::ptr::null_mut;
     use kit::abi::IBV_QPT_RC;
 
     fn an_id() -> Arc<Id> {
         Arc::new(Id::new(null_mut(), null_mut(), 0x106, IBV_QPT_RC))
+    }
+
+    fn a_block() -> EventBlock {
+        let mut block = EventBlock::new().unwrap();
+        block.fill(null_mut(), null_mut(), (9, 0), &Param::Arg(0));
+        block
     }
 
     #[test]
@@ -302,14 +381,13 @@ mod tests {
         add_id(&made).unwrap();
         assert!(id(made.address()).is_ok_and(|found| Arc::ptr_eq(&found, &made)));
         remove_id(&made);
-        assert!(id(made.address()).is_err() && subject(made.uid()).is_none());
+        assert!(id(made.address()).is_err() && find(made.uid()).is_none());
     }
 
     #[test]
     fn an_event_is_acknowledged_once() {
         let counts_for = an_id();
-        let param = Param::Conn(Conn::default());
-        let block = EventBlock::new(null_mut(), null_mut(), (9, 0), param, b"abc").unwrap();
+        let block = a_block();
         let event = Event {
             block,
             counts_for: counts_for.clone(),
@@ -328,10 +406,8 @@ mod tests {
         let counts_for = an_id();
         let mut events = Events::new();
         let add = |events: &mut Events| {
-            let param = Param::Conn(Conn::default());
-            let block = EventBlock::new(null_mut(), null_mut(), (9, 0), param, &[]).unwrap();
             let event = Event {
-                block,
+                block: a_block(),
                 counts_for: counts_for.clone(),
                 join: None,
             };

@@ -48,11 +48,11 @@ impl Source {
     ///
     /// # Errors
     /// EINTR; EAGAIN for a non-blocking descriptor; EBADF.
-    pub fn next_event(&self, descriptor: i32) -> Result<Record> {
+    pub fn next_event(&self, descriptor: i32, record: &mut Record) -> Result<()> {
         match self {
-            Self::Kernel(descriptor) => kernel::next_event(*descriptor),
+            Self::Kernel(descriptor) => kernel::next_event(*descriptor, record),
             Self::Uroce(channel) => loop {
-                match channel.next_event() {
+                match channel.next_event(record) {
                     Err(Errno::AGAIN) => uroce::wait(descriptor)?,
                     taken => return taken,
                 }

@@ -2,14 +2,12 @@
 
 use super::{rdma_cm_event, rdma_cm_event_param, rdma_cm_id, rdma_conn_param, rdma_ud_param};
 use core::ffi::{CStr, c_void};
-use core::hint::black_box;
-use core::ptr::{NonNull, null};
+use core::ptr::{NonNull, null, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
 use kit::abi::ibv_ah_attr;
+use kit::cm::{Record, UdParam};
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
-
-/// Maximum length of private data.
-pub const PRIVATE_DATA: usize = 256;
 
 /// `param.conn` without private data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +19,22 @@ pub struct Conn {
     pub rnr_retry_count: u8,
     pub srq: u8,
     pub qp_num: u32,
+}
+
+impl Conn {
+    /// The valid part of a program's parameters, for a connection manager. The other members are
+    /// zero.
+    #[inline(always)]
+    pub fn write_to(&self, param: &mut kit::cm::Param) {
+        param.qp_num = self.qp_num;
+        param.srq = self.srq;
+        param.responder_resources = self.responder_resources;
+        param.initiator_depth = self.initiator_depth;
+        param.flow_control = self.flow_control;
+        param.retry_count = self.retry_count;
+        param.rnr_retry_count = self.rnr_retry_count;
+        param.valid = 1;
+    }
 }
 
 /// Both structures have these members under the same names.
@@ -43,31 +57,31 @@ macro_rules! conn_from {
 }
 conn_from!(rdma_conn_param, kit::cm::Param);
 
-/// The contents of `param`.
+/// The contents of `param`; what is not here is in the record of the event.
 #[derive(Clone, Copy)]
 pub enum Param {
-    Conn(Conn),
+    Conn,
     Ud {
         ah_attr: ibv_ah_attr,
-        qp_num: u32,
-        qkey: u32,
     },
     /// A multicast group: the context of the join takes the place of the private data.
     Join {
         context: *mut c_void,
         ah_attr: ibv_ah_attr,
-        qp_num: u32,
-        qkey: u32,
     },
     /// RDMA_CM_EVENT_USER.
     Arg(u64),
 }
 
+/// An event, and the record that it is made of: the private data stays there.
 #[repr(C)]
 struct Block {
     event: rdma_cm_event,
-    private_data: [u8; PRIVATE_DATA],
+    record: Record,
 }
+
+/// `wait.c` has the same.
+const _: () = assert!(core::mem::offset_of!(Block, record) == 80);
 
 /// Owns the block to which the program has a pointer.
 pub struct EventBlock(NonNull<Block>);
@@ -75,45 +89,87 @@ pub struct EventBlock(NonNull<Block>);
 // SAFETY: memory of the process, given to one program thread at a time.
 unsafe impl Send for EventBlock {}
 
+/// A block without an owner, or NULL. Most programs acknowledge each event before they take the
+/// next, so one block serves all of them. A thread gets it by an exchange for NULL, so one thread
+/// alone; a thread that has a block too many exchanges NULL for it. There is no state between the
+/// two that a forked child could find.
+static SPARE: AtomicPtr<Block> = AtomicPtr::new(null_mut());
+
 impl EventBlock {
-    /// An event with its private data, which is cut at 256 bytes.
+    /// A block for a record that is to be written. Bytes that nobody writes are zero, or those of
+    /// an earlier event.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn new(
+    #[inline]
+    pub fn new() -> Result<Self> {
+        let spare = SPARE.swap(null_mut(), Ordering::Acquire);
+        NonNull::new(spare).map_or_else(Self::allocate, |block| Ok(Self(block)))
+    }
+
+    #[cold]
+    fn allocate() -> Result<Self> {
+        let block = memory::zeroed(size_of::<Block>())?;
+        NonNull::new(block.cast()).map(Self).ok_or(Errno::NOMEM)
+    }
+
+    /// Frees the block that is kept without an owner.
+    pub fn release() {
+        let spare = SPARE.swap(null_mut(), Ordering::Acquire);
+        // SAFETY: NULL, or a block of this library without an owner.
+        unsafe { memory::free(spare.cast()) }
+    }
+
+    pub fn into_raw(self) -> *mut c_void {
+        let block = self.0.as_ptr().cast();
+        core::mem::forget(self);
+        block
+    }
+
+    /// # Safety
+    /// The pointer came from [`Self::into_raw`], and is given back once; or it is NULL.
+    pub unsafe fn from_raw(block: *mut c_void) -> Option<Self> {
+        NonNull::new(block.cast()).map(Self)
+    }
+
+    /// Has the record look as if nobody has written it, until the kernel does.
+    #[inline]
+    pub fn expect_record(&mut self) {
+        self.record_mut().forget();
+    }
+
+    pub fn record(&self) -> &Record {
+        // SAFETY: the block lives as long as this. The program has no pointer to the record, other
+        // than to its private data, which is for reading.
+        unsafe { &(*self.0.as_ptr()).record }
+    }
+
+    pub fn record_mut(&mut self) -> &mut Record {
+        // SAFETY: as above.
+        unsafe { &mut (*self.0.as_ptr()).record }
+    }
+
+    /// Makes the event of the record, for the program.
+    #[inline]
+    pub fn fill(
+        &mut self,
         id: *mut rdma_cm_id,
         listen_id: *mut rdma_cm_id,
         (event, status): (u32, i32),
-        param: Param,
-        private_data: &[u8],
-    ) -> Result<Self> {
-        // Hidden from the compiler: it would make one calloc(3) of this and the zeros below, and
-        // calloc takes no memory that the thread has just freed.
-        let block = black_box(memory::room::<Block>(1)?);
-        let length = private_data.len().min(PRIVATE_DATA - 1);
-        // SAFETY: the block is new and of that size. All of it is written, the gaps between the
-        // members too: first all, and then each member alone, because a structure that is written
-        // as a whole brings its own gaps along.
+        param: &Param,
+    ) {
+        // SAFETY: the block lives as long as this. All of the event is written, the gaps between
+        // the members too: first all, and then each member alone, because a structure that is
+        // written as a whole brings its own gaps along.
         unsafe {
-            let members = &raw mut (*block).event;
+            let members = &raw mut (*self.0.as_ptr()).event;
             members.write_bytes(0, 1);
-            let data = &raw mut (*block).private_data;
-            data.write_bytes(0, 1);
-            let data: *const c_void = if length == 0 {
-                null()
-            } else {
-                let data = data.cast::<u8>();
-                data.copy_from_nonoverlapping(private_data.as_ptr(), length);
-                data.cast()
-            };
             (*members).id = id;
             (*members).listen_id = listen_id;
             (*members).event = event;
             (*members).status = status;
-            let length = u8::try_from(length).unwrap_or(u8::MAX);
-            write_param(&raw mut (*members).param, param, (data, length));
+            write_param(&raw mut (*members).param, param, self.record());
         }
-        NonNull::new(block).map(Self).ok_or(Errno::NOMEM)
     }
 
     pub fn as_ptr(&self) -> *mut rdma_cm_event {
@@ -129,24 +185,11 @@ impl EventBlock {
         }
     }
 
-    /// Parameters of a connection, and private data.
+    /// Parameters of a connection, and private data. In other events the bytes are not parameters,
+    /// but they are valid numbers.
     pub fn conn(&self) -> (Conn, Vec<u8>) {
-        // SAFETY: as above. In other events the bytes are not parameters, but they are valid
-        // numbers.
-        let conn = unsafe { (*self.0.as_ptr()).event.param.conn };
-        let length = usize::from(conn.private_data_len).min(PRIVATE_DATA);
-        // SAFETY: as above; the private data lies in the block.
-        let data = unsafe { &(*self.0.as_ptr()).private_data };
-        let parameters = Conn {
-            responder_resources: conn.responder_resources,
-            initiator_depth: conn.initiator_depth,
-            flow_control: conn.flow_control,
-            retry_count: conn.retry_count,
-            rnr_retry_count: conn.rnr_retry_count,
-            srq: conn.srq,
-            qp_num: conn.qp_num,
-        };
-        (parameters, data[..length].to_vec())
+        let param = self.record().conn();
+        (Conn::from(param), param.data().to_vec())
     }
 
     /// The id that the event belongs to.
@@ -157,9 +200,14 @@ impl EventBlock {
 }
 
 impl Drop for EventBlock {
+    #[inline]
     fn drop(&mut self) {
-        // SAFETY: the block is this library's, and is freed once.
-        unsafe { memory::free(self.0.as_ptr().cast()) }
+        let block = self.0.as_ptr();
+        let kept = SPARE.compare_exchange(null_mut(), block, Ordering::Release, Ordering::Relaxed);
+        if kept.is_err() {
+            // SAFETY: the block is this library's, and is freed once.
+            unsafe { memory::free(block.cast()) }
+        }
     }
 }
 
@@ -170,23 +218,27 @@ macro_rules! write_members {
     };
 }
 
+/// A pointer to private data and its length, for the program.
+fn given(data: &[u8]) -> (*const c_void, u8) {
+    match u8::try_from(data.len()) {
+        Ok(length) if length > 0 => (data.as_ptr().cast(), length),
+        _ => (null(), 0),
+    }
+}
+
 /// # Safety
 /// `to` may be written, and is zero.
-unsafe fn write_param(
-    to: *mut rdma_cm_event_param,
-    param: Param,
-    (private_data, private_data_len): (*const c_void, u8),
-) {
+#[inline(always)]
+unsafe fn write_param(to: *mut rdma_cm_event_param, param: &Param, record: &Record) {
     // SAFETY: vouched for by the caller; the members lie within.
     unsafe {
         match param {
-            Param::Conn(conn) => {
-                let to = to.cast::<rdma_conn_param>();
-                (*to).private_data = private_data;
-                (*to).private_data_len = private_data_len;
+            Param::Conn => {
+                let (to, from) = (to.cast::<rdma_conn_param>(), record.conn());
+                ((*to).private_data, (*to).private_data_len) = given(from.data());
                 write_members!(
                     to,
-                    conn,
+                    from,
                     responder_resources,
                     initiator_depth,
                     flow_control,
@@ -196,42 +248,31 @@ unsafe fn write_param(
                     qp_num
                 );
             }
-            Param::Ud {
-                ah_attr,
-                qp_num,
-                qkey,
-            } => {
-                let data = (private_data, private_data_len);
-                write_ud(to.cast(), data, &ah_attr, (qp_num, qkey));
+            Param::Ud { ah_attr } => {
+                write_ud(to.cast(), given(record.ud().data()), ah_attr, record.ud());
             }
-            Param::Join {
-                context,
-                ah_attr,
-                qp_num,
-                qkey,
-            } => {
-                let data = (context.cast_const(), 0);
-                write_ud(to.cast(), data, &ah_attr, (qp_num, qkey));
+            Param::Join { context, ah_attr } => {
+                write_ud(to.cast(), (*context, 0), ah_attr, record.ud());
             }
-            Param::Arg(arg) => to.cast::<u64>().write(arg),
+            Param::Arg(arg) => to.cast::<u64>().write(*arg),
         }
     }
 }
 
 /// # Safety
 /// As for [`write_param`].
+#[cold]
 unsafe fn write_ud(
     to: *mut rdma_ud_param,
     (private_data, private_data_len): (*const c_void, u8),
     attr: &ibv_ah_attr,
-    (qp_num, qkey): (u32, u32),
+    from: &UdParam,
 ) {
     // SAFETY: vouched for by the caller.
     unsafe {
         (*to).private_data = private_data;
         (*to).private_data_len = private_data_len;
-        (*to).qp_num = qp_num;
-        (*to).qkey = qkey;
+        write_members!(to, from, qp_num, qkey);
         let ah = &raw mut (*to).ah_attr;
         write_members!(
             ah,
@@ -287,8 +328,8 @@ pub fn event_name(event: u32) -> Option<&'static CStr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytemuck::Zeroable;
     use core::mem::{MaybeUninit, offset_of};
-    use core::ptr::null_mut;
 
     /// An address handle's attributes, all of whose bytes are set, the gaps too.
     fn with_full_gaps() -> ibv_ah_attr {
@@ -300,19 +341,34 @@ mod tests {
         }
     }
 
+    /// An event of a record with this private data.
+    fn an_event(param: &Param, data: &[u8]) -> EventBlock {
+        let mut event = EventBlock::new().unwrap();
+        let mut conn = kit::cm::Param::zeroed();
+        conn.qp_num = 7;
+        conn.append(data);
+        *event.record_mut() = Record::zeroed();
+        event.record_mut().set_conn(&conn);
+        event.fill(null_mut(), null_mut(), (4, -3), param);
+        event
+    }
+
     #[test]
     fn the_gaps_between_the_members_are_zero() {
-        let new = |param| EventBlock::new(null_mut(), null_mut(), (4, -3), param, b"abc").unwrap();
+        let new = |param| {
+            let mut event = an_event(&Param::Arg(u64::MAX), b"abc");
+            let mut ud = UdParam::zeroed();
+            (ud.qp_num, ud.qkey) = (u32::MAX, u32::MAX);
+            event.record_mut().set_ud(&ud);
+            event.fill(null_mut(), null_mut(), (4, -3), &param);
+            event
+        };
         let ud = Param::Ud {
             ah_attr: with_full_gaps(),
-            qp_num: u32::MAX,
-            qkey: u32::MAX,
         };
         let join = Param::Join {
             context: null_mut(),
             ah_attr: with_full_gaps(),
-            qp_num: u32::MAX,
-            qkey: u32::MAX,
         };
         for event in [new(ud), new(join)] {
             // SAFETY: the block is a whole event, every byte of which was written.
@@ -333,22 +389,46 @@ mod tests {
 
     #[test]
     fn private_data_lies_in_the_block() {
-        let new = |data: &[u8]| {
-            let conn = Param::Conn(Conn {
-                qp_num: 7,
-                ..Conn::default()
-            });
-            EventBlock::new(null_mut(), null_mut(), (4, -3), conn, data).unwrap()
-        };
-        let event = new(b"abc");
+        let event = an_event(&Param::Conn, b"abc");
         assert_eq!(event.outcome(), (4, -3));
+        assert_eq!(event.conn().1, b"abc");
         // SAFETY: the block is a whole event; its private data is three bytes.
         unsafe {
             let conn = (*event.as_ptr()).param.conn;
             assert_eq!((conn.private_data_len, conn.qp_num), (3, 7));
             let data = core::slice::from_raw_parts(conn.private_data.cast::<u8>(), 3);
             assert_eq!(data, b"abc");
-            assert!((*new(b"").as_ptr()).param.conn.private_data.is_null());
+            let without = an_event(&Param::Conn, b"");
+            assert!((*without.as_ptr()).param.conn.private_data.is_null());
         }
+    }
+
+    /// Threads that make and drop blocks never have the same one at a time.
+    #[test]
+    fn a_block_has_one_owner() {
+        const TURNS: u64 = if cfg!(miri) { 50 } else { 20_000 };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for turn in 0..TURNS {
+                        let number = 4 * turn + thread;
+                        let mut event = EventBlock::new().unwrap();
+                        event.record_mut().uid = number;
+                        std::hint::spin_loop();
+                        assert_eq!(event.record().uid, number);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_record_that_is_expected_is_not_read() {
+        let mut event = an_event(&Param::Conn, b"");
+        event.record_mut().ece.vendor_id = 5;
+        event.expect_record();
+        let record = event.record();
+        assert_eq!((record.id, record.event), (u32::MAX, u32::MAX));
+        assert_eq!(record.ece.vendor_id, 0);
     }
 }

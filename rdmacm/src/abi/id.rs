@@ -1,6 +1,6 @@
 //! `struct rdma_cm_id`, whose members programs read and write.
 
-use super::sockaddr::{STORAGE, is_address};
+use super::sockaddr::{LONGEST, STORAGE, padded};
 use super::{Address, rdma_addr, rdma_cm_event, rdma_cm_id, rdma_event_channel};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -8,6 +8,16 @@ use core::ptr::null_mut;
 use kit::abi::*;
 use kit::errno::{Errno, Result};
 use kit::sys::memory;
+
+/// Writes an address. Bytes behind the longest one are zero in every id.
+///
+/// # Safety
+/// The storage is that of an id.
+#[inline(always)]
+unsafe fn put(to: *mut libc::sockaddr_storage, address: &[u8; LONGEST]) {
+    // SAFETY: vouched for by the caller.
+    unsafe { to.cast::<[u8; LONGEST]>().write(*address) }
+}
 
 /// The block, which has to stay at its place while the program has the pointer. Its members are
 /// read and written one at a time, because a program does so too.
@@ -72,7 +82,7 @@ impl IdBlock {
         // SAFETY: as above; an address is plain bytes, and the longest one is shorter than this.
         let bytes = unsafe {
             (&raw const (*self.addr()).src_storage)
-                .cast::<[u8; 48]>()
+                .cast::<[u8; LONGEST]>()
                 .read()
         };
         Address::from_bytes(&bytes)
@@ -82,7 +92,7 @@ impl IdBlock {
         // SAFETY: as above.
         let bytes = unsafe {
             (&raw const (*self.addr()).dst_storage)
-                .cast::<[u8; 48]>()
+                .cast::<[u8; LONGEST]>()
                 .read()
         };
         Address::from_bytes(&bytes)
@@ -90,34 +100,30 @@ impl IdBlock {
 
     #[cfg(test)]
     pub fn set_source(&self, address: &Address) {
-        self.take_source(&address.storage(), address.size());
+        // SAFETY: the member has room for the largest address.
+        unsafe { put(&raw mut (*self.addr()).src_storage, address.padded()) }
     }
 
     pub fn set_destination(&self, address: &Address) {
-        self.take_destination(&address.storage(), address.size());
+        // SAFETY: as above.
+        unsafe { put(&raw mut (*self.addr()).dst_storage, address.padded()) }
     }
 
     /// Takes over a source address that a connection manager reports; none of an unknown family.
+    #[inline]
     pub fn take_source(&self, storage: &[u8; STORAGE], size: u16) {
-        if is_address(storage, size) {
-            // SAFETY: the member has room for the largest address.
-            unsafe {
-                (&raw mut (*self.addr()).src_storage)
-                    .cast::<[u8; STORAGE]>()
-                    .write(*storage);
-            }
+        if let Some(address) = padded(storage, size) {
+            // SAFETY: as above.
+            unsafe { put(&raw mut (*self.addr()).src_storage, address) }
         }
     }
 
     /// As above, the destination.
+    #[inline]
     pub fn take_destination(&self, storage: &[u8; STORAGE], size: u16) {
-        if is_address(storage, size) {
+        if let Some(address) = padded(storage, size) {
             // SAFETY: as above.
-            unsafe {
-                (&raw mut (*self.addr()).dst_storage)
-                    .cast::<[u8; STORAGE]>()
-                    .write(*storage);
-            }
+            unsafe { put(&raw mut (*self.addr()).dst_storage, address) }
         }
     }
 

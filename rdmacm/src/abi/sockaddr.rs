@@ -10,7 +10,7 @@ const AF_INET6: u16 = 10;
 /// Bytes of `struct sockaddr_storage`.
 pub const STORAGE: usize = 128;
 /// Bytes of the longest address, that of `AF_IB`.
-const LONGEST: usize = 48;
+pub const LONGEST: usize = 48;
 
 /// An address of a family that the connection manager knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,7 +158,18 @@ impl Address {
         &self.bytes[..self.size.into()]
     }
 
-    /// The address with zeros behind it.
+    /// Writes the address to the beginning, with zeros behind it to the length of the longest one.
+    #[inline(always)]
+    pub fn write_to(&self, storage: &mut [u8; STORAGE]) {
+        storage[..LONGEST].copy_from_slice(&self.bytes);
+    }
+
+    /// The address with zeros behind it, as long as the longest one.
+    pub fn padded(&self) -> &[u8; LONGEST] {
+        &self.bytes
+    }
+
+    /// The same, as long as there is room in C structures.
     pub fn storage(&self) -> [u8; STORAGE] {
         let mut storage = [0; STORAGE];
         storage[..LONGEST].copy_from_slice(&self.bytes);
@@ -212,6 +223,12 @@ fn family_of(storage: &[u8; STORAGE]) -> u16 {
 pub fn is_address(storage: &[u8; STORAGE], size: u16) -> bool {
     let least = size_of_family(family_of(storage));
     usize::from(size) <= STORAGE && least.is_some_and(|least| size >= least)
+}
+
+/// An address that a connection manager reports, with the bytes behind it up to the longest one.
+#[inline]
+pub fn padded(storage: &[u8; STORAGE], size: u16) -> Option<&[u8; LONGEST]> {
+    storage.first_chunk().filter(|_| is_address(storage, size))
 }
 
 /// Bytes 8 to 24 of an `AF_IB` address: its GID; zeros for another address.

@@ -1,16 +1,16 @@
 //! Events. The wait itself is in `wait.c`, which calls these functions.
 
 use super::ret;
-use crate::abi::{Channel, event_name, rdma_cm_event, rdma_event_channel};
-use crate::backend::Record;
+use crate::abi::{Channel, EventBlock, event_name, rdma_cm_event, rdma_event_channel};
 use crate::observe::{self, About};
-use crate::source::Source;
-use crate::{ack, device, event, kept, registry, symver};
-use core::ffi::{CStr, c_char, c_int};
+use crate::registry::{self, Origin};
+use crate::{ack, device, event, kept, symver};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::null_mut;
 use kit::cm::Call;
 use kit::errno::{Errno, Result};
 use kit::sys::errno;
-use std::os::fd::{IntoRawFd, OwnedFd};
+use std::os::fd::IntoRawFd;
 
 /// Results beside a descriptor, see `wait.c`.
 const FAILED: c_int = -1;
@@ -20,29 +20,61 @@ const DESTROYED: c_int = -4;
 /// Result beside 0 and -1.
 const SWALLOWED: c_int = 1;
 
-/// Returns the kernel's descriptor to read from, or a record: a kept one, or an event of a device
-/// in user space. If no such event is there, the call waits on `held`: a duplicate of the channel's
-/// descriptor that the call owns.
-unsafe extern "C" fn begin(
+/// A call that waits for an event, for `wait.c`.
+#[repr(C)]
+pub struct Reader {
     channel: *mut rdma_event_channel,
+    /// Where the program wants the event.
     event: *mut *mut rdma_cm_event,
-    record: *mut Record,
-    held: *mut c_int,
-) -> c_int {
-    // SAFETY: wait.c passes room for a descriptor.
-    let before = unsafe { held.read() };
-    let have = |taken: Record| {
-        // SAFETY: wait.c passes room for a record.
-        unsafe { record.write(taken) };
-        HAVE_RECORD
-    };
-    let hold = |new: OwnedFd| {
-        // SAFETY: as above.
-        unsafe { held.write(new.into_raw_fd()) };
-        WAIT
-    };
-    let answer = match (Channel::of(channel), event.is_null()) {
-        (Some(channel), false) => next(channel, before, have, hold),
+    /// The [`EventBlock`] that the call owns; NULL without one.
+    block: *mut c_void,
+    /// When the call began; 0 if nothing looks at calls.
+    observed: u64,
+    /// A duplicate of the channel's descriptor that the call owns, or -1.
+    held: c_int,
+}
+
+impl Reader {
+    /// The block of the call. The call does not own it until it is given back.
+    fn take_block(&mut self) -> Result<EventBlock> {
+        let block = std::mem::replace(&mut self.block, null_mut());
+        // SAFETY: NULL, or what `give_block` has left there.
+        unsafe { EventBlock::from_raw(block) }.map_or_else(EventBlock::new, Ok)
+    }
+
+    fn give_block(&mut self, block: EventBlock) {
+        self.block = block.into_raw();
+    }
+}
+
+/// Returns the kernel's descriptor to read from, or a record: a kept one, or an event of a device
+/// in user space. If no such event is there, the call waits on `held`.
+unsafe extern "C" fn begin(reader: *mut Reader) -> c_int {
+    // SAFETY: wait.c passes a whole reader, which is the call's.
+    let reader = unsafe { &mut *reader };
+    if reader.observed == 0 {
+        reader.observed = observe::begin();
+    }
+    // Most calls ask the kernel.
+    if let Some(channel) = Channel::of(reader.channel)
+        && !reader.event.is_null()
+        && !kept::any()
+        && registry::is_of_kernel(channel)
+        && let Ok(mut block) = reader.take_block()
+        && let descriptor @ 0.. = channel.fd()
+    {
+        block.expect_record();
+        reader.give_block(block);
+        return descriptor;
+    }
+    begin_otherwise(reader)
+}
+crate::hidden!(begin => "ferroverbs_cm_event_begin");
+
+#[inline(never)]
+fn begin_otherwise(reader: &mut Reader) -> c_int {
+    let answer = match (Channel::of(reader.channel), reader.event.is_null()) {
+        (Some(channel), false) => next(channel, reader),
         _ => device::any().and(Err(Errno::INVAL)),
     };
     answer.unwrap_or_else(|e| {
@@ -50,32 +82,56 @@ unsafe extern "C" fn begin(
         FAILED
     })
 }
-crate::hidden!(begin => "ferroverbs_cm_event_begin");
 
-/// Decides how a call continues whose duplicate descriptor is `held`, or -1.
-fn next(
-    channel: Channel,
-    held: c_int,
-    have: impl FnOnce(Record) -> c_int,
-    hold: impl FnOnce(OwnedFd) -> c_int,
-) -> Result<c_int> {
-    device::any()?;
-    if let Some(kept) = kept::take(channel.address()) {
-        return Ok(have(kept));
+/// Decides how a call continues.
+fn next(channel: Channel, reader: &mut Reader) -> Result<c_int> {
+    let mut block = reader.take_block()?;
+    let kept = kept::take(channel.address());
+    if let Some(kept) = kept {
+        *block.record_mut() = kept;
+        reader.give_block(block);
+        return Ok(HAVE_RECORD);
     }
-    let source = registry::known_source(channel);
-    if source.is_none() && (held >= 0 || registry::is_destroyed_by_another(channel)) {
+    block.expect_record();
+    match registry::origin(channel) {
+        Origin::Kernel => {
+            reader.give_block(block);
+            of_program(channel)
+        }
+        Origin::Uroce(user) => {
+            let next = user.next_event(block.record_mut());
+            reader.give_block(block);
+            of_user(channel, next, &mut reader.held)
+        }
+        Origin::Unknown => {
+            reader.give_block(block);
+            of_unknown(channel, reader.held)
+        }
+    }
+}
+
+/// A channel that this library did not make, or that is destroyed.
+#[cold]
+fn of_unknown(channel: Channel, held: c_int) -> Result<c_int> {
+    device::any()?;
+    if held >= 0 || registry::is_destroyed_by_another(channel) {
         return Ok(DESTROYED);
     }
-    let Some(Source::Uroce(user)) = source.as_deref() else {
-        return of_program(channel);
-    };
-    match user.next_event() {
-        Ok(taken) => Ok(have(taken)),
-        Err(Errno::AGAIN) if held >= 0 => Ok(WAIT),
+    of_program(channel)
+}
+
+/// The channel's answer of devices in user space.
+fn of_user(channel: Channel, next: Result<()>, held: &mut c_int) -> Result<c_int> {
+    match next {
+        Ok(()) => Ok(HAVE_RECORD),
+        Err(Errno::AGAIN) if *held >= 0 => Ok(WAIT),
         Err(Errno::AGAIN) => match registry::duplicate(channel) {
             Err(_) if registry::is_destroyed_by_another(channel) => Ok(DESTROYED),
-            duplicate => duplicate.map(hold),
+            Err(e) => Err(e),
+            Ok(duplicate) => {
+                *held = duplicate.into_raw_fd();
+                Ok(WAIT)
+            }
         },
         Err(e) => Err(e),
     }
@@ -88,55 +144,54 @@ fn of_program(channel: Channel) -> Result<c_int> {
     is_open.then_some(descriptor).ok_or(Errno(libc::EBADF))
 }
 
-/// Delivers the event of a record to the program.
-unsafe extern "C" fn end(
-    channel: *mut rdma_event_channel,
-    record: *const Record,
-    event: *mut *mut rdma_cm_event,
-) -> c_int {
-    // SAFETY: wait.c passes a whole record, which does not change meanwhile.
-    let record = unsafe { &*record };
-    let taken = Channel::of(channel)
-        .ok_or(Errno::INVAL)
-        .and_then(|channel| event::take(channel, record));
-    match taken {
-        Ok(Some(taken)) => {
+/// Delivers the event of the reader's record to the program.
+unsafe extern "C" fn end(reader: *mut Reader) -> c_int {
+    // SAFETY: as in `begin`.
+    let reader = unsafe { &mut *reader };
+    let (Some(channel), Ok(block)) = (Channel::of(reader.channel), reader.take_block()) else {
+        return ret::failed(Errno::INVAL);
+    };
+    match event::take(channel, block) {
+        Some(taken) => {
             // SAFETY: `begin` has checked that it is not NULL; it belongs to the program.
-            unsafe { event.write(taken) };
+            unsafe { reader.event.write(taken) };
             0
         }
-        Ok(None) => SWALLOWED,
-        Err(e) => ret::failed(e),
+        None => SWALLOWED,
     }
 }
 crate::hidden!(end => "ferroverbs_cm_event_end");
 
-unsafe extern "C" fn keep(channel: *mut rdma_event_channel, record: *const Record) {
-    // SAFETY: wait.c passes a whole record.
-    kept::keep(channel.addr(), unsafe { record.read() });
+/// Keeps the record that a cancelled thread has received.
+unsafe extern "C" fn keep(reader: *mut Reader) {
+    // SAFETY: as in `begin`.
+    let reader = unsafe { &mut *reader };
+    if let Ok(block) = reader.take_block()
+        && block.record().is_there()
+    {
+        kept::keep(reader.channel.addr(), *block.record());
+    }
 }
 crate::hidden!(keep => "ferroverbs_cm_event_keep");
 
-/// When the call begins; 0 if nothing looks at calls.
-extern "C" fn observed() -> u64 {
-    observe::begin()
+/// The call is over without an event.
+unsafe extern "C" fn let_go(reader: *mut Reader) {
+    // SAFETY: as in `begin`.
+    drop(unsafe { &mut *reader }.take_block());
 }
-crate::hidden!(observed => "ferroverbs_cm_event_observed");
+crate::hidden!(let_go => "ferroverbs_cm_event_let_go");
 
-/// The call that began then is over: with an event, or with errno.
-unsafe extern "C" fn over(
-    channel: *mut rdma_event_channel,
-    event: *mut *mut rdma_cm_event,
-    begin: u64,
-    answer: c_int,
-) {
-    let at = channel.addr() as u64;
+/// The call that began at `observed` is over: with an event, or with errno.
+unsafe extern "C" fn over(reader: *const Reader, answer: c_int) {
+    // SAFETY: as in `begin`.
+    let reader = unsafe { &*reader };
+    let (at, begin) = (reader.channel.addr() as u64, reader.observed);
     if answer != 0 {
         return observe::got_event(begin, &[at], Some(errno::get()));
     }
     // SAFETY: the call has just written it there; the event is the program's.
     unsafe {
-        let event = event.read();
+        let event = reader.event.read();
         let (kind, status) = ((*event).event, (*event).status);
         let id = (*event).id.addr() as u64;
         let words = [at, event.addr() as u64, id, kind.into(), ret::word(status)];

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,9 +25,10 @@ struct rdma_conn_param;
 struct rdma_event_channel;
 struct sockaddr;
 
-/* struct rdma_ucm_event_resp */
-struct record {
-	uint64_t words[42];
+/* A struct rdma_cm_event for the program, and the struct rdma_ucm_event_resp that it is made of. */
+struct block {
+	uint64_t event[10];
+	uint64_t record[42];
 };
 
 /* A header, and struct rdma_ucm_get_event. */
@@ -46,27 +46,14 @@ enum { FAILED = -1, HAVE_RECORD = -2, WAIT = -3, DESTROYED = -4 };
 /* Result of `end`, beside 0 and -1: the event is not for the program. */
 enum { SWALLOWED = 1 };
 
-/* No event has this number in its second word (struct rdma_ucm_event_resp: id, event). */
-#define NOT_READ UINT64_MAX
-
-RUST int ferroverbs_cm_event_begin(struct rdma_event_channel *channel,
-				   struct rdma_cm_event **event, struct record *record,
-				   int *held);
-RUST int ferroverbs_cm_event_end(struct rdma_event_channel *channel, const struct record *record,
-				 struct rdma_cm_event **event);
-RUST void ferroverbs_cm_event_keep(struct rdma_event_channel *channel,
-				   const struct record *record);
-
-RUST uint64_t ferroverbs_cm_event_observed(void);
-RUST void ferroverbs_cm_event_over(struct rdma_event_channel *channel,
-				   struct rdma_cm_event **event, uint64_t begin, int answer);
-
-/* The C library's name for write(2), which is hidden from this library: see syscalls.c. */
-ssize_t __write(int fd, const void *buffer, size_t size);
-
+/* The same as in event.rs. */
 struct reader {
-	struct record record;
 	struct rdma_event_channel *channel;
+	struct rdma_cm_event **event;
+	/* From `begin` to `end`. */
+	struct block *block;
+	/* When the call began; 0 if nothing looks at calls. */
+	uint64_t observed;
 	/*
 	 * A duplicate of the channel's descriptor, made when the call first waits for a device in
 	 * user space; -1 before. Another thread may destroy the channel, and the number of its
@@ -75,11 +62,22 @@ struct reader {
 	int held;
 };
 
+RUST int ferroverbs_cm_event_begin(struct reader *reader);
+RUST int ferroverbs_cm_event_end(struct reader *reader);
+RUST void ferroverbs_cm_event_keep(struct reader *reader);
+RUST void ferroverbs_cm_event_let_go(struct reader *reader);
+RUST void ferroverbs_cm_event_over(const struct reader *reader, int answer);
+
+/* The C library's name for write(2), which is hidden from this library: see syscalls.c. */
+ssize_t __write(int fd, const void *buffer, size_t size);
+
 static void let_go(void *argument)
 {
 	struct reader *reader = argument;
 	int before = errno;
 
+	if (reader->block)
+		ferroverbs_cm_event_let_go(reader);
 	if (reader->held >= 0)
 		close(reader->held);
 	errno = before;
@@ -91,27 +89,20 @@ static void let_go(void *argument)
  */
 static void cancelled(void *argument)
 {
-	struct reader *reader = argument;
-
-	if (reader->record.words[1] != NOT_READ)
-		ferroverbs_cm_event_keep(reader->channel, &reader->record);
+	ferroverbs_cm_event_keep(argument);
 }
 
 /* 0, or -1 with errno set. */
-static int ask(struct reader *reader, int fd)
+static inline int ask(struct reader *reader, int fd)
 {
 	struct request request = {
 		.number = GET_EVENT,
 		.in = sizeof(request.response),
-		.out = sizeof(reader->record),
-		.response = (uintptr_t)&reader->record,
+		.out = sizeof(reader->block->record),
+		.response = (uintptr_t)reader->block->record,
 	};
-	/* Not a constant, which gcc would turn into a slow string instruction. */
-	volatile size_t size = sizeof(reader->record);
 	ssize_t taken;
 
-	memset(&reader->record, 0, size);
-	reader->record.words[1] = NOT_READ;
 	pthread_cleanup_push(cancelled, reader);
 	taken = __write(fd, &request, sizeof(request));
 	pthread_cleanup_pop(0);
@@ -155,11 +146,10 @@ static int wait_for_ever(struct reader *reader)
 	return -1;
 }
 
-static int next_event(struct reader *reader, struct rdma_cm_event **event)
+static inline __attribute__((always_inline)) int next_event(struct reader *reader)
 {
 	for (;;) {
-		int fd = ferroverbs_cm_event_begin(reader->channel, event, &reader->record,
-						   &reader->held);
+		int fd = ferroverbs_cm_event_begin(reader);
 		int answer;
 
 		if (fd == FAILED)
@@ -173,7 +163,7 @@ static int next_event(struct reader *reader, struct rdma_cm_event **event)
 		}
 		if (fd != HAVE_RECORD && ask(reader, fd))
 			return -1;
-		answer = ferroverbs_cm_event_end(reader->channel, &reader->record, event);
+		answer = ferroverbs_cm_event_end(reader);
 		if (answer != SWALLOWED)
 			return answer;
 	}
@@ -194,16 +184,12 @@ static void restore(int type)
 		pthread_setcanceltype(type, NULL);
 }
 
-static int wait_for_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+static inline __attribute__((always_inline)) int wait_for_event(struct reader *reader)
 {
-	struct reader reader;
-	int answer;
+	int answer = next_event(reader);
 
-	/* The record is written before it is read. */
-	reader.channel = channel;
-	reader.held = -1;
-	answer = next_event(&reader, event);
-	let_go(&reader);
+	if (reader->block || reader->held >= 0)
+		let_go(reader);
 	return answer;
 }
 
@@ -211,16 +197,15 @@ int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_e
 
 int ferroverbs_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-	uint64_t begin;
+	struct reader reader = { .channel = channel, .event = event, .held = -1 };
 	int type, answer;
 
 	/* A program may free the channel as soon as it has cancelled the thread. */
 	pthread_testcancel();
 	type = deferred();
-	begin = ferroverbs_cm_event_observed();
-	answer = wait_for_event(channel, event);
-	if (begin)
-		ferroverbs_cm_event_over(channel, event, begin, answer);
+	answer = wait_for_event(&reader);
+	if (reader.observed)
+		ferroverbs_cm_event_over(&reader, answer);
 	restore(type);
 	return answer;
 }
@@ -243,18 +228,21 @@ static void abandon(void *waiting)
 	ferroverbs_cm_abandon(waiting);
 }
 
-/* `answer` is the result of the first step. */
-static int finish(struct waiting *waiting, int answer)
+/* Waits for the events of a call of a synchronous id, after its first step. */
+static __attribute__((noinline)) int finish(struct waiting *waiting)
 {
-	while (answer == WAITS) {
+	int answer;
+
+	do {
 		struct rdma_cm_event *event = NULL;
+		struct reader reader = { .channel = waiting->channel, .event = &event, .held = -1 };
 
 		pthread_cleanup_push(abandon, waiting);
-		if (wait_for_event(waiting->channel, &event))
+		if (wait_for_event(&reader))
 			event = NULL;
 		pthread_cleanup_pop(0);
 		answer = ferroverbs_cm_proceed(waiting, event);
-	}
+	} while (answer == WAITS);
 	return answer;
 }
 
@@ -267,8 +255,10 @@ static int finish(struct waiting *waiting, int answer)
 	{ \
 		struct waiting waiting; \
 		int type = deferred(); \
-		int answer = finish(&waiting, ferroverbs_cm_##name(__VA_ARGS__, &waiting)); \
+		int answer = ferroverbs_cm_##name(__VA_ARGS__, &waiting); \
 \
+		if (answer == WAITS) \
+			answer = finish(&waiting); \
 		restore(type); \
 		return answer; \
 	} \

@@ -1,8 +1,8 @@
 #![forbid(unsafe_code)]
 //! Ids of the kernel: a channel's descriptor takes their commands.
 
-use super::file::{ask, ask_into};
-use crate::command::{CommandId, File};
+use super::file::ask_into;
+use crate::command::{CommandId, File, Request};
 use crate::source::Source;
 use kit::cm::*;
 use kit::errno::{Errno, Result};
@@ -25,8 +25,13 @@ impl KernelFile {
 }
 
 impl File for KernelFile {
-    fn ask_into<C: Command>(&self, command: C, response: &mut C::Response) -> Result<()> {
-        ask_into(self.descriptor(), command, response)
+    #[inline(always)]
+    fn ask_into<C: Command>(
+        &self,
+        request: &mut Request<C>,
+        response: &mut C::Response,
+    ) -> Result<()> {
+        ask_into(self.descriptor(), request, response)
     }
 
     fn set_option(&self, command: SetOption, value: &[u8]) -> Result<()> {
@@ -44,7 +49,8 @@ impl File for KernelFile {
             fd: old,
             ..MigrateId::default()
         };
-        let answer = ask(new, migrate)?;
+        let mut answer = Number::default();
+        ask_into(new, &mut Request::of(migrate), &mut answer)?;
         self.0.store(new, Ordering::Relaxed);
         Ok(answer.number)
     }

@@ -22,13 +22,29 @@ use crate::id::Id;
 use crate::{registry, uroce};
 use kit::cm::{Call, EXPLAINS, Observed, RECORDS};
 use kit::errno::{Errno, Result, named};
-use kit::sys::{errno, first::First};
+use kit::sys::errno;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-#[inline]
+/// What the environment asks for; each thread that finds it unknown asks, all with one answer.
+static REQUESTED: AtomicU32 = AtomicU32::new(UNKNOWN);
+
+const UNKNOWN: u32 = u32::MAX;
+
+#[inline(always)]
 fn requested() -> u32 {
-    static REQUESTED: First<u32> = First::new();
-    *REQUESTED.get_or_make(uroce::observes)
+    match REQUESTED.load(Ordering::Relaxed) {
+        UNKNOWN => ask(),
+        known => known,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn ask() -> u32 {
+    let requested = uroce::observes();
+    REQUESTED.store(requested, Ordering::Relaxed);
+    requested
 }
 
 #[inline]

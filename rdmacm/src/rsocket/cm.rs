@@ -124,13 +124,14 @@ impl CmId {
     pub fn next_event(&self) -> Result<Option<CmEvent>> {
         let source = registry::source(self.channel);
         loop {
-            let record = match source.next_event(self.channel.fd()) {
-                Ok(record) => record,
+            let mut block = EventBlock::new()?;
+            match source.next_event(self.channel.fd(), block.record_mut()) {
+                Ok(()) => {}
                 Err(Errno::AGAIN | Errno(libc::EINTR)) => return Ok(None),
                 Err(e) => return Err(e),
-            };
+            }
             // Swallowed events are skipped.
-            let Some(event) = event::take(self.channel, &record)? else {
+            let Some(event) = event::take(self.channel, block) else {
                 continue;
             };
             let read = registry::with_event(event.addr(), read);

@@ -53,10 +53,8 @@ impl Channel {
     ///
     /// # Errors
     /// EAGAIN if no event is pending; ENODEV in a forked child.
-    pub fn next_event(&self) -> Result<Record> {
-        let mut record = bytemuck::Zeroable::zeroed();
-        self.ask(&GetEvent { response: 0 }, &mut record)?;
-        Ok(record)
+    pub fn next_event(&self, record: &mut Record) -> Result<()> {
+        self.ask(&GetEvent { response: 0 }, record)
     }
 }
 

@@ -2,7 +2,7 @@
 //! Ids of devices in user space.
 
 use super::channel::Channel;
-use crate::command::{CommandId, File};
+use crate::command::{CommandId, File, Request};
 use crate::source::Source;
 use kit::cm::*;
 use kit::errno::{Errno, Result};
@@ -25,8 +25,12 @@ impl UroceFile {
 }
 
 impl File for UroceFile {
-    fn ask_into<C: Command>(&self, command: C, response: &mut C::Response) -> Result<()> {
-        self.channel()?.ask(&command, response)
+    fn ask_into<C: Command>(
+        &self,
+        request: &mut Request<C>,
+        response: &mut C::Response,
+    ) -> Result<()> {
+        self.channel()?.ask(&request.command, response)
     }
 
     fn set_option(&self, command: SetOption, value: &[u8]) -> Result<()> {

@@ -99,6 +99,20 @@ impl Record {
         }
     }
 
+    /// Has it look as none that is handed out, for a reader whose read may be cancelled. The
+    /// members that older kernels do not write are zero.
+    #[inline]
+    pub fn forget(&mut self) {
+        (self.id, self.event) = (u32::MAX, u32::MAX);
+        self.ece = Ece::default();
+    }
+
+    /// Whether it was handed out since.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        (self.id, self.event) != (u32::MAX, u32::MAX)
+    }
+
     fn view<T: Pod>(&self) -> &T {
         bytemuck::from_bytes(&self.param[..size_of::<T>()])
     }
