@@ -64,7 +64,6 @@ symver!(destroy_comp_channel => "ibv_destroy_comp_channel", "IBVERBS_1.0");
 unsafe fn destroy(channel: CompChannel<'_>) -> Result<()> {
     let raw = channel.as_ptr();
     let ctx = channel.ctx();
-    let _guard = ctx.lock();
     if channel.in_use() {
         observe::failed("ibv_destroy_comp_channel", ctx, Errno::BUSY, || {
             "A completion queue still uses the channel: destroy the queues that were made with it \

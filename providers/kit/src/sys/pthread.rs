@@ -9,18 +9,21 @@ pub use libc::{pthread_cond_t, pthread_mutex_t};
 ///
 /// # Safety
 /// `mutex` is valid for writes and not used yet.
+#[inline]
 pub unsafe fn init_mutex(mutex: *mut pthread_mutex_t) {
-    // SAFETY: vouched for by the caller; default attributes cannot fail on Linux.
-    unsafe { libc::pthread_mutex_init(mutex, ptr::null()) };
+    // SAFETY: vouched for by the caller. The value has the default attributes
+    // (pthread_mutex_init(3)).
+    unsafe { mutex.write(libc::PTHREAD_MUTEX_INITIALIZER) };
 }
 
 /// Makes a condition ready.
 ///
 /// # Safety
 /// `cond` is valid for writes and not used yet.
+#[inline]
 pub unsafe fn init_cond(cond: *mut pthread_cond_t) {
     // SAFETY: as for init_mutex.
-    unsafe { libc::pthread_cond_init(cond, ptr::null()) };
+    unsafe { cond.write(libc::PTHREAD_COND_INITIALIZER) };
 }
 
 /// Ends the life of a mutex.

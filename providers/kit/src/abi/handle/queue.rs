@@ -8,7 +8,9 @@ use super::{CompChannel, Cq, Ctx, Pd, Qp, Srq, Wq};
 use crate::abi::*;
 use crate::{errno::Errno, sys::pthread};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU32, Ordering::Release};
+use core::sync::atomic::{
+    AtomicI32, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::os::fd::BorrowedFd;
 
 /// Adds to a counter of the object with its mutex held, and wakes the threads that wait for it.
@@ -128,28 +130,25 @@ impl<'a> CompChannel<'a> {
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
+    /// The number of queues on the channel. Applications and providers do not change it.
+    fn count(&self) -> &AtomicI32 {
+        // SAFETY: the channel is live; all access in this library is through this.
+        unsafe { AtomicI32::from_ptr(&raw mut (*self.as_ptr()).refcnt) }
+    }
+
     /// Counts one more queue on the channel.
     pub fn hold(self) {
-        // SAFETY: the channel is live; its count belongs to the mutex of its context.
-        unsafe {
-            let _guard = self.ctx().lock();
-            (*self.as_ptr()).refcnt += 1;
-        }
+        self.count().fetch_add(1, Relaxed);
     }
 
-    /// Counts one queue less.
+    /// Counts one queue less. The channel may be freed after that.
     pub fn release(self) {
-        // SAFETY: as above.
-        unsafe {
-            let _guard = self.ctx().lock();
-            (*self.as_ptr()).refcnt -= 1;
-        }
+        self.count().fetch_sub(1, Release);
     }
 
-    /// Whether a queue uses the channel. The caller holds the context's lock.
+    /// Whether a queue uses the channel.
     pub fn in_use(self) -> bool {
-        // SAFETY: as above.
-        unsafe { (*self.as_ptr()).refcnt != 0 }
+        self.count().load(Acquire) != 0
     }
 }
 

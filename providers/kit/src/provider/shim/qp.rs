@@ -136,7 +136,8 @@ pub(super) unsafe extern "C" fn destroy_qp<P: Provider>(qp: *mut ibv_qp) -> c_in
                 let reported = pair.provider.destroy_qp(&pair.object.side.qp)?;
                 Ok([reported])
             })?;
-            if Qp::from_raw(qp)?.acked() != reported {
+            // Without events no thread acknowledges any, or holds the mutex for it.
+            if reported.iter().any(|count| *count > 0) && Qp::from_raw(qp)?.acked() != reported {
                 return Err(Errno(UNACKED));
             }
             pair.free();

@@ -209,7 +209,8 @@ pub(super) unsafe extern "C" fn destroy_srq<P: Provider>(srq: *mut ibv_srq) -> c
                 let reported = queue.provider.destroy_srq(&queue.object.side.srq)?;
                 Ok([reported])
             })?;
-            if Srq::from_raw(srq)?.acked() != reported {
+            // Without events no thread acknowledges any, or holds the mutex for it.
+            if reported.iter().any(|count| *count > 0) && Srq::from_raw(srq)?.acked() != reported {
                 return Err(Errno(UNACKED));
             }
             queue.free();
