@@ -4,9 +4,9 @@
 use crate::abi::{Address, Channel};
 use crate::id::{Id, Manager};
 use crate::kernel::{KernelFile, KernelId};
-use crate::source::Source;
+use crate::registry::{self, Origin};
 use crate::uroce::{UroceFile, UroceId};
-use crate::{channel, device, registry};
+use crate::{channel, device};
 use core::ffi::c_void;
 use kit::abi::ibv_qp_type;
 use kit::errno::{Errno, Result};
@@ -43,14 +43,16 @@ fn on_channel(
     qp_type: ibv_qp_type,
 ) -> Result<Arc<Id>> {
     let mut id = Arc::new(Id::new(channel.as_ptr(), context, port_space, qp_type));
-    let (source, uid) = (registry::source(channel), id.uid());
-    let manager = match &*source {
-        Source::Kernel(descriptor) => {
-            let file = KernelFile::new(*descriptor);
-            Manager::Kernel(KernelId::create(file, uid, port_space, qp_type)?)
-        }
-        Source::Uroce(channel) => {
-            let file = UroceFile::new(Some(channel.clone()));
+    let uid = id.uid();
+    let of_kernel = |descriptor| {
+        let file = KernelFile::new(descriptor);
+        KernelId::create(file, uid, port_space, qp_type).map(Manager::Kernel)
+    };
+    let manager = match registry::origin(channel) {
+        Origin::Kernel(descriptor) => of_kernel(descriptor)?,
+        Origin::Unknown => of_kernel(channel.fd())?,
+        Origin::Uroce(channel) => {
+            let file = UroceFile::new(Some(channel));
             Manager::Uroce(UroceId::create(file, uid, port_space, qp_type)?)
         }
     };

@@ -4,6 +4,7 @@
 use crate::abi::{Conn, MAX_DEPTH, port_space};
 use crate::device::Capabilities;
 use crate::id::Id;
+use crate::verbs::Uncancelled;
 use crate::{ack, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPS_SQD};
 use kit::errno::{Errno, Result};
@@ -73,21 +74,24 @@ fn defaults(flow_control: u8) -> Given<'static> {
 /// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
 /// device does not have; the backend's.
 pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
-    let device = id.capabilities();
-    check(id, given.as_ref(), device.as_ref())?;
     let backend = id.backend()?;
-    let (most_resources, most_depth) = most(device.as_ref());
+    let mut state = id.state.lock();
+    let device = state.lease.as_ref().map(|lease| &lease.device.capabilities);
+    check(id, given.as_ref(), device)?;
+    let (most_resources, most_depth) = most(device);
     let (mut conn, data) = given.unwrap_or_else(|| defaults(1));
     conn.responder_resources = or_most(conn.responder_resources, most_resources);
     conn.initiator_depth = or_most(conn.initiator_depth, most_depth);
-    let (before, ece) = {
-        let mut state = id.state.lock();
-        state.responder_resources = conn.responder_resources;
-        state.initiator_depth = conn.initiator_depth;
-        let before = state.rare().map(|rare| std::mem::take(&mut rare.connect));
-        (before.unwrap_or_default(), state.local_ece)
-    };
-    backend.connect(&of_queue_pair(id, conn), [&before, data], ece)
+    state.responder_resources = conn.responder_resources;
+    state.initiator_depth = conn.initiator_depth;
+    let before = state.rare().map(|rare| std::mem::take(&mut rare.connect));
+    let ece = state.local_ece;
+    drop(state);
+    let conn = of_queue_pair(id, conn);
+    match before {
+        None => backend.connect(&conn, [&[], data], ece),
+        Some(before) => backend.connect(&conn, [&before, data], ece),
+    }
 }
 
 /// Accepts a request. The queue pair is moved to RTS first. An event reports the connection, unless
@@ -150,13 +154,15 @@ pub fn reject(id: &Id, reason: u8, data: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// EINVAL for an id without device or connection.
-pub fn disconnect(id: &Id) -> Result<()> {
+pub fn disconnect(id: &Id, thread: &Uncancelled) -> Result<()> {
     let device = id.capabilities().ok_or(Errno::INVAL)?;
     let state = if device.is_iwarp {
         IBV_QPS_SQD
     } else {
         IBV_QPS_ERR
     };
-    transition::to(id, state)?;
+    if let Some(qp) = id.qp() {
+        transition::to_state(qp, state, thread)?;
+    }
     id.backend()?.disconnect()
 }

@@ -1,6 +1,17 @@
 #![forbid(unsafe_code)]
 //! Objects that programs and backends name by an address: ids, joins, events and channels. An
 //! address that is not registered belongs to another library, or its object has been freed.
+//!
+//! A call looks for its id, event or channel once, in a table under a lock, and holds a reference
+//! of its own from then on. There is no copy of an entry that would have to be forgotten:
+//!
+//! - An id that another thread destroys is found before it is removed, and then lives until the
+//!   call drops its reference, or not at all: EINVAL.
+//! - An address is used again only after its object was freed, which happens after it was removed.
+//!   So an address names the new object alone.
+//! - An event leaves the table before its block becomes free, or serves another event.
+//! - fork(2) waits for the locks of ids, joins and events ([`forks`]), so a child finds whole
+//!   tables.
 
 use crate::abi::{Channel, EventBlock};
 use crate::addressed::{Addressed, Table};
@@ -13,6 +24,7 @@ use rustix::thread::Pid;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Addressed for Arc<Id> {
     #[inline(always)]
@@ -159,9 +171,9 @@ pub fn find_join(uid: u64) -> Option<Arc<Join>> {
 /// # Errors
 /// ENOMEM.
 pub fn add_id(id: &Arc<Id>) -> Result<()> {
-    forks::wait_for(&SUBJECTS)?;
-    // Events are those of an id, so each of them comes later.
-    forks::wait_for(&EVENTS)?;
+    if !ARE_KNOWN.load(Ordering::Relaxed) {
+        know_locks()?;
+    }
     let mut subjects = SUBJECTS.lock();
     let is_first = !subjects.ids.has_memory();
     subjects.ids.insert(id.clone());
@@ -170,6 +182,18 @@ pub fn add_id(id: &Arc<Id>) -> Result<()> {
         let _entered = forks::enter();
         at_exit(release);
     }
+    Ok(())
+}
+
+/// Whether fork(2) waits for the locks of ids and events. A child inherits that.
+static ARE_KNOWN: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+fn know_locks() -> Result<()> {
+    forks::wait_for(&SUBJECTS)?;
+    // Events are those of an id, so each of them comes later.
+    forks::wait_for(&EVENTS)?;
+    ARE_KNOWN.store(true, Ordering::Relaxed);
     Ok(())
 }
 
@@ -234,7 +258,8 @@ pub fn known_source(channel: Channel) -> Option<Arc<Source>> {
 
 /// Where the events of a channel come from, for a call that waits for one.
 pub enum Origin {
-    Kernel,
+    /// The descriptor with which the channel was made.
+    Kernel(i32),
     Uroce(uroce::Channel),
     /// The library did not make the channel, or it is destroyed.
     Unknown,
@@ -251,9 +276,9 @@ pub fn is_of_kernel(channel: Channel) -> bool {
 pub fn origin(channel: Channel) -> Origin {
     let channels = CHANNELS.lock();
     match channels.live.get(channel.address()) {
-        Some(live) => match &*live.source {
-            Source::Kernel(_) => Origin::Kernel,
-            Source::Uroce(source) => Origin::Uroce(source.clone()),
+        Some(live) => match *live.source {
+            Source::Kernel(descriptor) => Origin::Kernel(descriptor),
+            Source::Uroce(ref source) => Origin::Uroce(source.clone()),
         },
         None => Origin::Unknown,
     }
@@ -275,7 +300,12 @@ pub fn duplicate(channel: Channel) -> Result<OwnedFd> {
 /// Removes a channel. False if it is not the library's, or is destroyed already.
 pub fn take_channel(channel: Channel) -> bool {
     // The lock is released before the source is dropped.
-    let taken = CHANNELS.lock().live.remove(channel.address());
+    let taken = {
+        let mut channels = CHANNELS.lock();
+        let taken = channels.live.remove(channel.address());
+        channels.live.release();
+        taken
+    };
     taken.is_some()
 }
 

@@ -2,6 +2,7 @@
 //! State transitions of the queue pairs of ids, with attributes from the backend.
 
 use crate::abi::MAX_DEPTH;
+use crate::backend::Backend;
 use crate::id::Id;
 use crate::verbs::{self, Qp, Uncancelled};
 use bytemuck::Zeroable;
@@ -16,9 +17,19 @@ use kit::errno::Result;
 /// The backend's: EINVAL in the wrong state.
 pub fn attributes(id: &Id, state: ibv_qp_state, attr: &mut ibv_qp_attr) -> Result<c_int> {
     let mut found = ib_uverbs_qp_attr::zeroed();
-    id.backend()?.qp_attr(state, &mut found)?;
+    fill(id.backend()?, state, attr, &mut found)
+}
+
+/// The same, with room for the backend's answer.
+fn fill(
+    backend: &dyn Backend,
+    state: ibv_qp_state,
+    attr: &mut ibv_qp_attr,
+    found: &mut ib_uverbs_qp_attr,
+) -> Result<c_int> {
+    backend.qp_attr(state, found)?;
     attr.qp_state = state;
-    Ok(verbs::fill_qp_attr(attr, &found))
+    Ok(verbs::fill_qp_attr(attr, found))
 }
 
 fn mask(bits: ibv_qp_attr_mask) -> c_int {
@@ -38,19 +49,21 @@ pub fn to_init(id: &Id, qp: Qp, thread: &Uncancelled) -> Result<()> {
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
 pub fn to_rts(id: &Id, qp: Qp, responder_resources: u8, initiator_depth: u8) -> Result<()> {
+    let backend = id.backend()?;
+    let mut attr = ibv_qp_attr::zeroed();
+    let mut found = ib_uverbs_qp_attr::zeroed();
     verbs::uncancelled(|thread| {
-        to_init(id, qp, thread)?;
-        let mut attr = ibv_qp_attr::zeroed();
-        let mask = attributes(id, IBV_QPS_RTR, &mut attr)?;
-        if responder_resources != MAX_DEPTH {
-            attr.max_dest_rd_atomic = responder_resources;
+        for state in [IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS] {
+            let mask = fill(backend, state, &mut attr, &mut found)?;
+            if state == IBV_QPS_RTR && responder_resources != MAX_DEPTH {
+                attr.max_dest_rd_atomic = responder_resources;
+            }
+            if state == IBV_QPS_RTS && initiator_depth != MAX_DEPTH {
+                attr.max_rd_atomic = initiator_depth;
+            }
+            qp.modify(&mut attr, mask, thread)?;
         }
-        qp.modify(&mut attr, mask, thread)?;
-        let mask = attributes(id, IBV_QPS_RTS, &mut attr)?;
-        if initiator_depth != MAX_DEPTH {
-            attr.max_rd_atomic = initiator_depth;
-        }
-        qp.modify(&mut attr, mask, thread)
+        Ok(())
     })
 }
 
@@ -75,7 +88,15 @@ pub fn to(id: &Id, state: ibv_qp_state) -> Result<()> {
     let Some(qp) = id.qp() else {
         return Ok(());
     };
+    verbs::uncancelled(|thread| to_state(qp, state, thread))
+}
+
+/// The same, of a queue pair.
+///
+/// # Errors
+/// As above.
+pub fn to_state(qp: Qp, state: ibv_qp_state, thread: &Uncancelled) -> Result<()> {
     let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = state;
-    verbs::uncancelled(|thread| qp.modify(&mut attr, mask(IBV_QP_STATE), thread))
+    qp.modify(&mut attr, mask(IBV_QP_STATE), thread)
 }

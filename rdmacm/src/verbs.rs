@@ -77,6 +77,16 @@ fn done(answer: c_int) -> Result<()> {
 /// cancellation points.
 pub struct Uncancelled(PhantomData<*const ()>);
 
+impl Uncancelled {
+    /// A thread whose cancellation C has disabled.
+    ///
+    /// # Safety
+    /// It is disabled (pthread_setcancelstate(3)) as long as this lives.
+    pub unsafe fn by_caller() -> Self {
+        Self(PhantomData)
+    }
+}
+
 /// Runs a function without cancellation. A call of the program changes the state of its thread
 /// once, however many objects it changes.
 pub fn uncancelled<T>(run: impl FnOnce(&Uncancelled) -> T) -> T {

@@ -35,8 +35,15 @@ impl Address {
         let family = unsafe { address.cast::<u16>().read_unaligned() };
         let size = size_of_family(family).ok_or(Errno::INVAL)?;
         let mut bytes = [0; LONGEST];
-        // SAFETY: the address is as long as its family says, which is no longer than the array.
-        unsafe { core::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), size.into()) };
+        let mut copy = |length: usize| {
+            // SAFETY: the address is as long as its family says, which is no longer than the array.
+            unsafe { core::ptr::copy_nonoverlapping(address.cast(), bytes.as_mut_ptr(), length) };
+        };
+        // Copied at once where the length is a constant, as that of the usual family.
+        match size {
+            IPV4 => copy(IPV4.into()),
+            other => copy(other.into()),
+        }
         Ok(Some(Self { bytes, size }))
     }
 

@@ -48,7 +48,7 @@ unsafe extern "C" fn resolve_addrinfo(
     hints: *const rdma_addrinfo,
     waiting: *mut step::Waiting,
 ) -> c_int {
-    let started = step::started(Call::ResolveAddrInfo, id, &[], || About::Nothing);
+    let started = step::started(Call::ResolveAddrInfo, id, || ([], About::Nothing));
     started.run(waiting, |id| {
         // SAFETY: the program passes strings and a whole list, or NULL.
         let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });

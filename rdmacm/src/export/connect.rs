@@ -7,6 +7,7 @@ use crate::connect::{self, Given};
 use crate::id::Id;
 use crate::observe::About;
 use crate::sync::{self, Step};
+use crate::verbs::Uncancelled;
 use crate::{endpoint, symver};
 use core::ffi::{c_int, c_void};
 use kit::abi::ibv_ece;
@@ -61,9 +62,8 @@ unsafe extern "C" fn connect(
 ) -> c_int {
     // SAFETY: the program passes whole parameters, or NULL.
     let given = unsafe { parameters(param) };
-    let words = recorded(given.as_ref());
-    let about = || depths(given.as_ref());
-    let started = step::started(Call::Connect, id, &words, about);
+    let looked_at = || (recorded(given.as_ref()), depths(given.as_ref()));
+    let started = step::started(Call::Connect, id, looked_at);
     started.run(waiting, |id| {
         connect::connect(id, given)?;
         Ok(sync::complete(id))
@@ -78,9 +78,8 @@ unsafe extern "C" fn accept(
 ) -> c_int {
     // SAFETY: the program passes whole parameters, or NULL.
     let given = unsafe { parameters(param) };
-    let words = recorded(given.as_ref());
-    let about = || depths(given.as_ref());
-    let started = step::started(Call::Accept, id, &words, about);
+    let looked_at = || (recorded(given.as_ref()), depths(given.as_ref()));
+    let started = step::started(Call::Accept, id, looked_at);
     started.run(waiting, |id| {
         connect::accept(id, given)?;
         if id.is_datagram() {
@@ -126,9 +125,11 @@ unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: u32) -> c_int {
 symver!(rdma_notify => "rdma_notify", "RDMACM_1.0");
 
 unsafe extern "C" fn disconnect(id: *mut rdma_cm_id, waiting: *mut step::Waiting) -> c_int {
-    let started = step::started(Call::Disconnect, id, &[], || About::Nothing);
+    let started = step::started(Call::Disconnect, id, || ([], About::Nothing));
     started.run(waiting, |id| {
-        connect::disconnect(id)?;
+        // SAFETY: wait.c disables cancellation during this step.
+        let thread = unsafe { Uncancelled::by_caller() };
+        connect::disconnect(id, &thread)?;
         Ok(sync::complete(id))
     })
 }
@@ -139,7 +140,7 @@ unsafe extern "C" fn get_request(
     at: *mut *mut rdma_cm_id,
     waiting: *mut step::Waiting,
 ) -> c_int {
-    let started = step::started(Call::GetRequest, listener, &[], || About::Nothing);
+    let started = step::started(Call::GetRequest, listener, || ([], About::Nothing));
     started.run(waiting, |listener| {
         let at = room(at)?;
         endpoint::get_request(listener, move |id| {

@@ -94,7 +94,7 @@ fn next(channel: Channel, reader: &mut Reader) -> Result<c_int> {
     }
     block.expect_record();
     match registry::origin(channel) {
-        Origin::Kernel => {
+        Origin::Kernel(_) => {
             reader.give_block(block);
             of_program(channel)
         }

@@ -74,12 +74,16 @@ unsafe extern "C" fn resolve_addr(
 ) -> c_int {
     // SAFETY: as above.
     let (source, destination) = unsafe { (Address::from_raw(source), ret::address(destination)) };
-    let known = destination.ok();
-    let [family, port] = family_and_port(known);
-    let words = [family, port, ret::word(milliseconds)];
-    let started = step::started(Call::ResolveAddr, id, &words, || About::address(known));
+    let started = step::started(Call::ResolveAddr, id, || {
+        let known = destination.ok();
+        let [family, port] = family_and_port(known);
+        let words = [family, port, ret::word(milliseconds)];
+        (words, About::address(known))
+    });
     started.run(waiting, |id| {
-        address::resolve_addr(id, source?.as_ref(), &destination?, milliseconds)?;
+        let source = source.as_ref().map_err(|e| *e)?.as_ref();
+        let destination = destination.as_ref().map_err(|e| *e)?;
+        address::resolve_addr(id, source, destination, milliseconds)?;
         Ok(sync::complete(id))
     })
 }
@@ -90,8 +94,8 @@ unsafe extern "C" fn resolve_route(
     milliseconds: c_int,
     waiting: *mut step::Waiting,
 ) -> c_int {
-    let words = [ret::word(milliseconds)];
-    let started = step::started(Call::ResolveRoute, id, &words, || About::Nothing);
+    let words = || ([ret::word(milliseconds)], About::Nothing);
+    let started = step::started(Call::ResolveRoute, id, words);
     started.run(waiting, |id| {
         address::resolve_route(id, milliseconds)?;
         Ok(sync::complete(id))

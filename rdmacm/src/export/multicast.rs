@@ -23,7 +23,7 @@ unsafe extern "C" fn join_multicast(
     // SAFETY: the program passes an address of the length that its family has, or NULL.
     let group = unsafe { ret::address(group) };
     let [family, _] = family_and_port(group.ok());
-    let started = step::started(Call::JoinMulticast, id, &[family], || About::Nothing);
+    let started = step::started(Call::JoinMulticast, id, || ([family], About::Nothing));
     started.run(waiting, |id| {
         multicast::join(id, &group?, 0, context)?;
         Ok(sync::complete(id))
@@ -39,7 +39,7 @@ unsafe extern "C" fn join_multicast_ex(
 ) -> c_int {
     // SAFETY: the program passes whole attributes, or NULL.
     let attr = unsafe { attr.as_ref() };
-    let started = step::started(Call::JoinMulticastEx, id, &[], || About::Nothing);
+    let started = step::started(Call::JoinMulticastEx, id, || ([], About::Nothing));
     started.run(waiting, |id| {
         let attr = attr.ok_or(Errno::INVAL)?;
         if attr.comp_mask >= RESERVED {

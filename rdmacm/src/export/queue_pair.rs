@@ -151,7 +151,7 @@ unsafe extern "C" fn create_ep(
     waiting: *mut step::Waiting,
 ) -> c_int {
     let words = [pd.addr() as u64];
-    let started = step::started(Call::CreateEp, null_mut(), &words, || About::Nothing);
+    let started = step::started(Call::CreateEp, null_mut(), || (words, About::Nothing));
     started.run_without_id(waiting, || {
         let (at, wanted) = (room(at)?, room(wanted)?);
         // SAFETY: the program passes a whole list, and whole attributes or NULL; there is room for

@@ -47,20 +47,21 @@ struct Pending<'a> {
     rest: Rest<'a>,
 }
 
-/// Begins a call about the id at a pointer, with the words behind it that are recorded.
+/// Begins a call about the id at a pointer. `looked_at` has the words behind it that are recorded,
+/// and what explains its failure.
 #[inline(always)]
-pub fn started(
+pub fn started<const N: usize>(
     call: Call,
     id: *mut rdma_cm_id,
-    words: &[u64],
-    about: impl FnOnce() -> About,
+    looked_at: impl FnOnce() -> ([u64; N], About),
 ) -> Started {
     let begin = observe::begin();
     let observed = (begin != 0).then(|| {
+        let (words, about) = looked_at();
         Box::new(Observed {
             begin,
             words: words.to_vec(),
-            about: about(),
+            about,
         })
     });
     Started {

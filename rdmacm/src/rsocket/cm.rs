@@ -125,6 +125,7 @@ impl CmId {
         let source = registry::source(self.channel);
         loop {
             let mut block = EventBlock::new()?;
+            block.expect_record();
             match source.next_event(self.channel.fd(), block.record_mut()) {
                 Ok(()) => {}
                 Err(Errno::AGAIN | Errno(libc::EINTR)) => return Ok(None),
