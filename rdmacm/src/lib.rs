@@ -9,6 +9,7 @@
 //! | `id` | `id::Id`: a `struct rdma_cm_id`, its connection manager, and the number of its acknowledged events |
 //! | `backend` | `backend::Backend`: the operations of a connection manager on an id |
 //! | `command` | ids of connection managers that take the kernel's commands |
+//! | `request` | such commands with their headers |
 //! | `kernel` | the kernel's connection manager: the character device |
 //! | `uroce` | the connection manager of devices in user space, which libibverbs contains |
 //! | `source` | the connection manager that delivers the events of a channel |
@@ -75,6 +76,7 @@ mod observe;
 mod path;
 mod queue_pair;
 mod registry;
+mod request;
 mod rsocket;
 mod source;
 mod sync;

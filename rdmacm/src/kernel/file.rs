@@ -1,6 +1,6 @@
 //! Commands on the character device: a header, a command, and the address of the response.
 
-use crate::command::Request;
+use crate::request::Request;
 use kit::cm::{Command, GetEvent, Record};
 use kit::errno::{Errno, Result};
 use kit::sys::driver_write;

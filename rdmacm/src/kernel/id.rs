@@ -2,7 +2,8 @@
 //! Ids of the kernel: a channel's descriptor takes their commands.
 
 use super::file::ask_into;
-use crate::command::{CommandId, File, Request};
+use crate::command::{CommandId, File};
+use crate::request::Request;
 use crate::source::Source;
 use kit::cm::*;
 use kit::errno::{Errno, Result};

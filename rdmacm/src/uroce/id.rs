@@ -2,7 +2,8 @@
 //! Ids of devices in user space.
 
 use super::channel::Channel;
-use crate::command::{CommandId, File, Request};
+use crate::command::{CommandId, File};
+use crate::request::Request;
 use crate::source::Source;
 use kit::cm::*;
 use kit::errno::{Errno, Result};
