@@ -57,7 +57,7 @@ macro_rules! conn_from {
 }
 conn_from!(rdma_conn_param, kit::cm::Param);
 
-/// The contents of `param`; what is not here is in the record of the event.
+/// The contents of `param`; all else is in the record of the event.
 #[derive(Clone, Copy)]
 pub enum Param {
     Conn,
@@ -96,7 +96,7 @@ unsafe impl Send for EventBlock {}
 static SPARE: AtomicPtr<Block> = AtomicPtr::new(null_mut());
 
 impl EventBlock {
-    /// A block for a record that is to be written. Bytes that nobody writes are zero, or those of
+    /// A block for a record that is to be written. Bytes that are not written are zero, or those of
     /// an earlier event.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl EventBlock {
         NonNull::new(block.cast()).map(Self)
     }
 
-    /// Has the record look as if nobody has written it, until the kernel does.
+    /// Has the record look as if it was not written, until the kernel does.
     #[inline]
     pub fn expect_record(&mut self) {
         self.record_mut().forget();
