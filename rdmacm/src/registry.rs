@@ -3,7 +3,7 @@
 //! address that is not registered belongs to another library, or its object has been freed.
 //!
 //! A call looks for its id, event or channel once, in a table under a lock, and holds a reference
-//! of its own from then on. There is no copy of an entry that would have to be forgotten:
+//! to it from then on. There is no copy of an entry that would have to be forgotten:
 //!
 //! - An id that another thread destroys is found before it is removed, and then lives until the
 //!   call drops its reference, or not at all: EINVAL.
