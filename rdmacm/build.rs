@@ -60,6 +60,8 @@ const NODES: stub::Nodes<'_> = &[
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
+    // `rlib/build.rs` sets it.
+    println!("cargo::rustc-check-cfg=cfg(ibverbs_linked)");
     for file in [WAIT, RSOCKET, INLINES, SYSCALLS].iter().chain(&SHARED) {
         println!("cargo::rerun-if-changed={file}");
     }

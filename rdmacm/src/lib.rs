@@ -48,7 +48,6 @@
 
 #![allow(non_camel_case_types)]
 
-#[path = "../../src/symver.rs"]
 #[allow(unused_macros)] // the macros for providers of libibverbs
 mod symver;
 

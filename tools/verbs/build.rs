@@ -1,5 +1,5 @@
-//! With the feature `system`, links programs with a stub of `libibverbs.so.1` (`stub/library.rs`).
-//! The library that a program runs on is found when it starts, as for programs in C.
+//! With the feature `system`, links programs with stubs of `libibverbs.so.1` and, for connections,
+//! `librdmacm.so.1` (`stub/library.rs`). The library that a program runs on is found when it starts, as for programs in C.
 
 use std::{env, error::Error};
 
@@ -60,10 +60,40 @@ const NODES: stub::Nodes<'_> = &[
     ),
 ];
 
+/// The functions that `src/sys/cm/raw.rs` declares.
+const CONNECTION: stub::Nodes<'_> = &[
+    (
+        "RDMACM_1.0",
+        &[
+            "rdma_accept",
+            "rdma_ack_cm_event",
+            "rdma_bind_addr",
+            "rdma_connect",
+            "rdma_create_event_channel",
+            "rdma_create_id",
+            "rdma_destroy_event_channel",
+            "rdma_destroy_id",
+            "rdma_disconnect",
+            "rdma_get_cm_event",
+            "rdma_listen",
+            "rdma_migrate_id",
+            "rdma_reject",
+            "rdma_resolve_addr",
+            "rdma_resolve_route",
+            "rdma_set_option",
+        ],
+    ),
+    ("RDMACM_1.2", &["rdma_establish", "rdma_init_qp_attr"]),
+];
+
 fn main() -> Result<(), Box<dyn Error>> {
     if env::var_os("CARGO_FEATURE_SYSTEM").is_none() {
         return Ok(());
     }
     println!("cargo::rerun-if-changed=build.rs");
-    stub::link_nodes("ibverbs", NODES)
+    stub::link_nodes("ibverbs", NODES)?;
+    match env::var_os("CARGO_FEATURE_CONNECTION") {
+        Some(_) => stub::link_nodes("rdmacm", CONNECTION),
+        None => Ok(()),
+    }
 }

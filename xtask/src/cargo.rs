@@ -32,9 +32,12 @@ pub const CARGO: &[Cargo] = &[
         words: &[
             "clippy",
             "--workspace",
-            // Its sources are those of `ferroverbs`, whose dependencies for tests it lacks.
+            // Their sources are those of `ferroverbs` and `ferroverbs-rdmacm`, whose dependencies
+            // for tests they lack.
             "--exclude",
             "ferroverbs-static",
+            "--exclude",
+            "ferroverbs-rdmacm-static",
             "--all-targets",
             "--",
             "-D",

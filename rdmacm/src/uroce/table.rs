@@ -1,27 +1,43 @@
-//! The functions of libibverbs for connections of devices in user space and for diagnostics,
-//! found by dlsym(3): rdma-core's library has no such functions.
+//! The functions of libibverbs for connections of devices in user space and for diagnostics. The
+//! shared library finds them by dlsym(3): rdma-core's library has no such functions.
 
-use core::ffi::c_void;
 use kit::cm::{Observed, Table, VERSION};
 use kit::errno::{Errno, Result};
 use kit::sys::first::First;
 use rustix::fd::BorrowedFd;
 
-const NAME: &core::ffi::CStr = c"ferroverbs_connection_manager";
+/// The function that returns the table; none if libibverbs does not have it.
+#[cfg(not(ibverbs_linked))]
+fn connection_manager() -> Option<unsafe extern "C" fn() -> *const Table> {
+    const NAME: &core::ffi::CStr = c"ferroverbs_connection_manager";
+    // SAFETY: the name ends with NUL.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: the function of this name has this type in every version of the table.
+    let function = unsafe {
+        core::mem::transmute::<*mut core::ffi::c_void, unsafe extern "C" fn() -> *const Table>(
+            found,
+        )
+    };
+    Some(function)
+}
+
+/// The function that returns the table: this library and libibverbs are parts of one program.
+#[cfg(ibverbs_linked)]
+fn connection_manager() -> Option<unsafe extern "C" fn() -> *const Table> {
+    unsafe extern "C" {
+        fn ferroverbs_connection_manager() -> *const Table;
+    }
+    Some(ferroverbs_connection_manager)
+}
 
 /// The table, if libibverbs has one of a known version.
 fn table() -> Option<&'static Table> {
     static TABLE: First<Option<&'static Table>> = First::new();
     *TABLE.get_or_make(|| {
-        // SAFETY: the name ends with NUL.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, NAME.as_ptr()) };
-        if found.is_null() {
-            return None;
-        }
-        // SAFETY: the function of this name has this type in every version of the table.
-        let function = unsafe {
-            core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const Table>(found)
-        };
+        let function = connection_manager()?;
         // SAFETY: the returned table lives as long as libibverbs, to which this library is linked.
         let table = unsafe { function().as_ref() }?;
         let is_known = table.version >= VERSION && table.size >= size_of::<Table>();

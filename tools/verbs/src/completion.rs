@@ -223,6 +223,27 @@ impl CompletionChannel {
     }
 }
 
+#[cfg(feature = "connection")]
+impl CompletionChannel {
+    /// Makes a channel for `poll`.
+    pub(crate) fn nonblocking(context: &Context) -> Result<Self> {
+        let channel = Self::new(context)?;
+        calls::set_nonblocking(&channel.0.object)?;
+        Ok(channel)
+    }
+
+    /// Acknowledges the events that there are.
+    pub(crate) fn clear(&self) -> Result<()> {
+        loop {
+            match calls::channel_event(&self.0.object) {
+                Ok(_) => {}
+                Err(error) if error.errno() == libc::EAGAIN => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
 impl AsRawFd for CompletionChannel {
     /// The descriptor, which is readable when there is an event.
     fn as_raw_fd(&self) -> RawFd {

@@ -33,7 +33,8 @@ impl Context {
     }
 
     pub(crate) fn same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        // The devices of ids have several objects, none of which closes them.
+        self.0.as_ptr() == other.0.as_ptr()
     }
 
     /// Makes a protection domain.

@@ -91,21 +91,26 @@
 //! # Features
 //! - `static` (default): the library is linked into the program ([`use_uroce`]). It has the
 //!   providers for uroce, soft-RoCE and soft-iWARP. Providers of cards are plugins, which need
-//!   `libibverbs.so.1`; programs for cards take the feature `system`. A soft-iWARP device can be
-//!   opened and queried, but not connected: its queue pairs need the connection manager, and
-//!   [`Context::gid_index`] returns ENODATA.
+//!   `libibverbs.so.1`; programs for cards take the feature `system`. Queue pairs of soft-iWARP are
+//!   connected by the connection manager alone; [`Context::gid_index`] returns ENODATA there.
+//! - `connection` (default): `connection`, connections by address, as those of TCP. The connection
+//!   manager is linked into the program, too; with `system` the program is linked with
+//!   `librdmacm.so.1`.
 //! - `system`: the program is linked with `libibverbs.so.1`, this project's or rdma-core's.
 //!   It prevails if both are enabled.
-//! - `tokio`: `AsyncCompletionQueue`, whose completions are awaited.
+//! - `tokio`: `AsyncCompletionQueue`, whose completions are awaited, and with `connection`
+//!   `AsyncListener` and `AsyncConnection`.
 //! - `tools`: for the programs of this project alone.
 //!
-//! Not covered: the connection manager (librdmacm), memory windows, XRC, extended completion
-//! queues, raw packets. The C structures that some calls return are in [`abi`].
+//! Not covered: memory windows, XRC, extended completion queues, raw packets. The C structures that
+//! some calls return are in [`abi`].
 
 mod address;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod completion;
+#[cfg(feature = "connection")]
+pub mod connection;
 mod context;
 mod device;
 mod domain;
@@ -138,6 +143,9 @@ pub use srq::SharedReceiveQueue;
 
 #[cfg(all(feature = "static", not(feature = "system")))]
 extern crate ferroverbs_static as _;
+
+#[cfg(all(feature = "static", feature = "connection", not(feature = "system")))]
+extern crate ferroverbs_rdmacm_static as _;
 
 #[cfg(not(any(feature = "static", feature = "system")))]
 compile_error!("one of the features `static` and `system` says which library a program has");

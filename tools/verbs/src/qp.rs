@@ -66,11 +66,11 @@ impl Connected for Unreliable {}
 
 /// Times and counts of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+pub(crate) struct Patience {
     timeout: u8,
-    retries: u8,
-    rnr_retries: u8,
-    rnr_timer: u8,
+    pub(crate) retries: u8,
+    pub(crate) rnr_retries: u8,
+    pub(crate) rnr_timer: u8,
 }
 
 /// A queue pair that is to be made.
@@ -83,16 +83,16 @@ struct Patience {
 #[derive(Debug)]
 #[must_use = "`build` makes the queue pair"]
 pub struct QueuePairBuilder<T> {
-    pd: ProtectionDomain,
+    pub(crate) pd: ProtectionDomain,
     send_cq: CompletionQueue,
     recv_cq: CompletionQueue,
     srq: Option<SharedReceiveQueue>,
     cap: Capacity,
-    route: Route,
+    pub(crate) route: Route,
     gid_index: Option<u8>,
-    access: Access,
+    pub(crate) access: Access,
     mtu: Option<u8>,
-    patience: Patience,
+    pub(crate) patience: Patience,
     transport: PhantomData<T>,
 }
 
@@ -198,7 +198,8 @@ impl<T: Transport> QueuePairBuilder<T> {
         self
     }
 
-    fn make(self) -> Result<(Pair, Self)> {
+    /// The queue pair, in the state RESET.
+    pub(crate) fn create(&self) -> Result<calls::Qp> {
         const VERB: &str = "ibv_create_qp";
         let context = self.pd.context();
         let queues = [&self.send_cq, &self.recv_cq].map(CompletionQueue::context);
@@ -237,7 +238,12 @@ impl<T: Transport> QueuePairBuilder<T> {
             sends,
             receives,
         };
-        let (qp, _) = calls::create_qp(parts, T::KIND, cap)?;
+        Ok(calls::create_qp(parts, T::KIND, cap)?.0)
+    }
+
+    fn make(self) -> Result<(Pair, Self)> {
+        let qp = self.create()?;
+        let context = self.pd.context();
         let port = context.port(self.route.port)?;
         let gid_index = match self.gid_index {
             Some(index) => index,
@@ -356,16 +362,31 @@ fn random() -> u32 {
     u32::from_ne_bytes([a, b, c, d])
 }
 
-struct Pair {
+pub(crate) struct Pair {
     /// Multicast groups, which are left before the queue pair is destroyed.
     groups: Mutex<Vec<[u8; 16]>>,
-    qp: calls::Qp,
+    pub(crate) qp: calls::Qp,
     endpoint: Endpoint,
     route: Route,
 }
 
 impl Pair {
-    fn post_receive(
+    /// One that the connection manager connects. It has a number, and no address of its own.
+    #[cfg(feature = "connection")]
+    pub(crate) fn of(qp: calls::Qp, route: Route) -> Self {
+        let number = calls::qp_number(&qp);
+        Self {
+            groups: Mutex::default(),
+            qp,
+            endpoint: Endpoint {
+                number,
+                ..Endpoint::default()
+            },
+            route,
+        }
+    }
+
+    pub(crate) fn post_receive(
         &self,
         request: ReceiveRequest,
     ) -> std::result::Result<(), PostError<ReceiveRequest>> {
@@ -495,7 +516,7 @@ pub struct QueuePair<T> {
 }
 
 impl<T: Transport> QueuePair<T> {
-    fn new(inner: Pair) -> Self {
+    pub(crate) fn new(inner: Pair) -> Self {
         Self {
             inner,
             transport: PhantomData,
@@ -525,6 +546,13 @@ impl<T: Transport> QueuePair<T> {
         request: ReceiveRequest,
     ) -> std::result::Result<(), PostError<ReceiveRequest>> {
         self.inner.post_receive(request)
+    }
+
+    /// Whether there are requests whose completions the device reports.
+    #[cfg(feature = "connection")]
+    pub(crate) fn awaits_completions(&self) -> bool {
+        let queues = [&self.inner.qp.sends, &self.inner.qp.receives];
+        queues.iter().any(|queue| queue.awaits_completions())
     }
 
     /// Moves it into the error state: all requests complete, as flushed, and their memory comes

@@ -40,6 +40,12 @@ fn write() {
     prints("write", &parts.collect::<String>());
 }
 
+#[cfg(feature = "connection")]
+#[test]
+fn connect() {
+    prints("connect", "hello\n");
+}
+
 #[cfg(feature = "tokio")]
 #[test]
 fn asynchronous() {

@@ -363,7 +363,7 @@ pub(crate) fn event_text(event: ibv_event_type) -> String {
 }
 
 /// Makes `channel_event` return EAGAIN instead of waiting.
-#[cfg(feature = "tokio")]
+#[cfg(any(feature = "tokio", feature = "connection"))]
 pub(crate) fn set_nonblocking(channel: &Channel) -> Result<()> {
     let fd = channel_fd(channel);
     // SAFETY: changes the flags of the channel's own descriptor.
@@ -376,15 +376,20 @@ pub(crate) fn set_nonblocking(channel: &Channel) -> Result<()> {
     Ok(())
 }
 
-/// A channel whose descriptor tokio watches.
+/// Objects that have a descriptor of their own, which stays open as long as they, and always answer
+/// with the same.
 #[cfg(feature = "tokio")]
-pub(crate) fn watched(
-    channel: CompletionChannel,
-) -> std::io::Result<tokio::io::unix::AsyncFd<CompletionChannel>> {
-    // SAFETY: the descriptor is the channel's, which stays open as long as tokio watches it, and
-    // always answers with the same.
+pub(crate) trait Watchable: std::os::fd::AsRawFd {}
+
+#[cfg(feature = "tokio")]
+impl Watchable for CompletionChannel {}
+
+/// An object whose descriptor tokio watches.
+#[cfg(feature = "tokio")]
+pub(crate) fn watched<T: Watchable>(object: T) -> std::io::Result<tokio::io::unix::AsyncFd<T>> {
+    // SAFETY: by the trait.
     let watched = unsafe {
-        tokio::io::unix::AsyncFd::register_with_interest(channel, tokio::io::Interest::READABLE)
+        tokio::io::unix::AsyncFd::register_with_interest(object, tokio::io::Interest::READABLE)
     };
     Ok(watched?)
 }

@@ -172,6 +172,15 @@ impl WorkQueue {
         }
     }
 
+    /// Whether the device has requests whose completions it reports.
+    #[cfg(feature = "connection")]
+    pub(crate) fn awaits_completions(&self) -> bool {
+        match &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            Waiting::Sends { requests, .. } => requests.iter().flatten().any(|one| one.signaled),
+            Waiting::Receives { requests, .. } => !requests.is_empty(),
+        }
+    }
+
     fn wr_id(&self, place: u32) -> u64 {
         u64::from(self.number) << 32 | u64::from(place)
     }

@@ -7,6 +7,8 @@
 //! - memory that remote peers may access is never lent as a slice ([`pages`]).
 
 pub(crate) mod calls;
+#[cfg(feature = "connection")]
+pub(crate) mod cm;
 pub(crate) mod flight;
 pub(crate) mod object;
 pub(crate) mod pages;

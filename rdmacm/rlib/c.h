@@ -1,0 +1,1 @@
+../../src/export/c.h

@@ -1,0 +1,1 @@
+../../src/symver.rs

@@ -1,0 +1,109 @@
+//! The functions of librdmacm, as its header declares them. Each has a man page of its name.
+
+use kit::abi::{ibv_context, ibv_qp, ibv_qp_attr};
+use std::{
+    ffi::{c_int, c_uint, c_void},
+    mem::offset_of,
+};
+
+#[repr(C)]
+pub struct rdma_event_channel {
+    pub fd: c_int,
+}
+
+/// The beginning of `struct rdma_route`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rdma_route {
+    pub src_storage: libc::sockaddr_storage,
+    pub dst_storage: libc::sockaddr_storage,
+    rest: [u64; 7],
+}
+
+/// The beginning of the structure, which the library makes.
+#[repr(C)]
+pub struct rdma_cm_id {
+    pub verbs: *mut ibv_context,
+    pub channel: *mut rdma_event_channel,
+    pub context: *mut c_void,
+    pub qp: *mut ibv_qp,
+    pub route: rdma_route,
+    pub ps: c_uint,
+    pub port_num: u8,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rdma_conn_param {
+    pub private_data: *const c_void,
+    pub private_data_len: u8,
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub flow_control: u8,
+    pub retry_count: u8,
+    pub rnr_retry_count: u8,
+    pub srq: u8,
+    pub qp_num: u32,
+}
+
+/// The beginning of the structure, which the library makes. The last member is that of the union
+/// which events of connections have.
+#[repr(C)]
+pub struct rdma_cm_event {
+    pub id: *mut rdma_cm_id,
+    pub listen_id: *mut rdma_cm_id,
+    pub event: c_uint,
+    pub status: c_int,
+    pub conn: rdma_conn_param,
+}
+
+const _: () = {
+    assert!(offset_of!(rdma_cm_id, route) == 32 && size_of::<rdma_route>() == 312);
+    assert!(offset_of!(rdma_cm_id, ps) == 344 && offset_of!(rdma_cm_id, port_num) == 348);
+    assert!(offset_of!(rdma_conn_param, srq) == 14 && size_of::<rdma_conn_param>() == 24);
+    assert!(offset_of!(rdma_cm_event, conn) == 24);
+};
+
+unsafe extern "C" {
+    pub fn rdma_create_event_channel() -> *mut rdma_event_channel;
+    pub fn rdma_destroy_event_channel(channel: *mut rdma_event_channel);
+    pub fn rdma_get_cm_event(
+        channel: *mut rdma_event_channel,
+        event: *mut *mut rdma_cm_event,
+    ) -> c_int;
+    pub fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int;
+    pub fn rdma_create_id(
+        channel: *mut rdma_event_channel,
+        id: *mut *mut rdma_cm_id,
+        context: *mut c_void,
+        port_space: c_uint,
+    ) -> c_int;
+    pub fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int;
+    pub fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int;
+    pub fn rdma_set_option(
+        id: *mut rdma_cm_id,
+        level: c_int,
+        name: c_int,
+        value: *mut c_void,
+        length: usize,
+    ) -> c_int;
+    pub fn rdma_bind_addr(id: *mut rdma_cm_id, address: *mut libc::sockaddr) -> c_int;
+    pub fn rdma_resolve_addr(
+        id: *mut rdma_cm_id,
+        source: *mut libc::sockaddr,
+        destination: *mut libc::sockaddr,
+        milliseconds: c_int,
+    ) -> c_int;
+    pub fn rdma_resolve_route(id: *mut rdma_cm_id, milliseconds: c_int) -> c_int;
+    pub fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int;
+    pub fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int;
+    pub fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int;
+    pub fn rdma_establish(id: *mut rdma_cm_id) -> c_int;
+    pub fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
+    pub fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
+    pub fn rdma_init_qp_attr(
+        id: *mut rdma_cm_id,
+        attr: *mut ibv_qp_attr,
+        mask: *mut c_int,
+    ) -> c_int;
+}
