@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::{Duration, SystemTime},
 };
 
 use kit::abi::{
@@ -23,9 +24,9 @@ use crate::{
     error::{Error, Result},
     memory::{Buffer, Segment},
     sys::{
-        calls,
+        calls, extended,
         flight::{self, InFlight, WorkQueue},
-        post,
+        post::{self, Room, Stamp, Stamps},
     },
 };
 
@@ -101,10 +102,11 @@ pub struct Completion {
     /// message begins behind them, whether they are used or not.
     pub has_grh: bool,
     segments: SmallVec<[Segment; 1]>,
+    stamp: Stamp,
 }
 
 impl Completion {
-    fn new(request: InFlight, wc: &ibv_wc) -> Self {
+    fn new(request: InFlight, wc: &ibv_wc, stamp: Stamp) -> Self {
         let failed = WorkError {
             status: wc.status,
             vendor: wc.vendor_err,
@@ -128,6 +130,7 @@ impl Completion {
             source: if received { wc.src_qp } else { 0 },
             has_grh: received && wc.wc_flags & IBV_WC_GRH != 0,
             segments: request.segments,
+            stamp,
         }
     }
 
@@ -143,7 +146,24 @@ impl Completion {
             source: 0,
             has_grh: false,
             segments: request.segments,
+            stamp: (None, None),
         }
+    }
+
+    /// When the request completed, by the device's clock, if the queue reports it
+    /// ([`CompletionQueueBuilder::timestamps`]) and the request succeeded. An unsignaled request
+    /// has no time. `hca_core_clock` of [`Context::extended_attributes`] is the frequency, in kHz.
+    #[must_use]
+    pub fn timestamp(&self) -> Option<u64> {
+        self.stamp.0
+    }
+
+    /// When the request completed, if the queue reports it
+    /// ([`CompletionQueueBuilder::wall_clock`]). As above.
+    #[must_use]
+    pub fn wall_clock(&self) -> Option<SystemTime> {
+        let since_1970 = Duration::from_nanos(self.stamp.1?);
+        SystemTime::UNIX_EPOCH.checked_add(since_1970)
     }
 
     /// The completion, if the request succeeded.
@@ -267,6 +287,8 @@ struct QueueInner {
     /// Of its events.
     number: usize,
     object: calls::Cq,
+    /// Of an extended queue.
+    stamps: Option<Stamps>,
     /// Those whose requests complete here, by number. The lock is held from taking completions
     /// until they are matched, so that two pollers do not change their order.
     work: Mutex<HashMap<u32, Weak<WorkQueue>>>,
@@ -282,15 +304,26 @@ impl CompletionQueue {
         channel: Option<&CompletionChannel>,
     ) -> Result<Self> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let object = calls::create_cq(context, entries, channel, number)?;
+        Ok(Self::entered(number, object, None, channel))
+    }
+
+    fn entered(
+        number: usize,
+        object: calls::Cq,
+        stamps: Option<Stamps>,
+        channel: Option<&CompletionChannel>,
+    ) -> Self {
         let queue = Self(Arc::new(QueueInner {
             number,
-            object: calls::create_cq(context, entries, channel, number)?,
+            object,
+            stamps,
             work: Mutex::default(),
         }));
         if let Some(channel) = channel {
             channel.queues().insert(number, Arc::downgrade(&queue.0));
         }
-        Ok(queue)
+        queue
     }
 
     pub(crate) fn object(&self) -> &calls::Cq {
@@ -341,17 +374,17 @@ impl CompletionQueue {
     /// Of ibv_poll_cq(3).
     pub fn poll_into(&self, completions: &mut Vec<Completion>) -> Result<usize> {
         let before = completions.len();
-        let mut room = post::room();
+        let mut room = Room::new();
         let work = self.work();
-        let found = post::poll(&self.0.object, &mut room)?;
-        for wc in room.iter().take(found) {
+        let found = calls::poll(&self.0.object, self.0.stamps, &work, &mut room)?;
+        for (wc, stamp) in room.wcs.iter().zip(room.stamps).take(found) {
             let (number, place) = flight::numbers(wc.wr_id);
             let Some(queue) = work.get(&number).and_then(Weak::upgrade) else {
                 continue;
             };
             queue.complete(place, |request, last| {
                 completions.push(match last {
-                    true => Completion::new(request, wc),
+                    true => Completion::new(request, wc, stamp),
                     false => Completion::before(request, wc),
                 });
             });
@@ -388,6 +421,78 @@ impl CompletionQueue {
     /// Of ibv_req_notify_cq(3).
     pub fn request_solicited_event(&self) -> Result<()> {
         post::request_event(&self.0.object, true)
+    }
+}
+
+/// A completion queue that is to be made, and what its completions report
+/// ([`Context::completion_queue_builder`]).
+#[derive(Clone, Debug)]
+#[must_use = "`build` makes the queue"]
+pub struct CompletionQueueBuilder {
+    context: Context,
+    entries: u32,
+    channel: Option<CompletionChannel>,
+    vector: u32,
+    stamps: Stamps,
+}
+
+impl CompletionQueueBuilder {
+    pub(crate) fn new(context: &Context, entries: u32) -> Self {
+        Self {
+            context: context.clone(),
+            entries,
+            channel: None,
+            vector: 0,
+            stamps: Stamps::default(),
+        }
+    }
+
+    /// Reports its events at a channel of the same open device.
+    pub fn channel(mut self, channel: &CompletionChannel) -> Self {
+        self.channel = Some(channel.clone());
+        self
+    }
+
+    /// The completion vector: which interrupt its events take.
+    pub fn vector(mut self, vector: u32) -> Self {
+        self.vector = vector;
+        self
+    }
+
+    /// Completions have the time of the device's clock ([`Completion::timestamp`]).
+    pub fn timestamps(mut self) -> Self {
+        self.stamps.device = true;
+        self
+    }
+
+    /// Completions have the time of day ([`Completion::wall_clock`]).
+    pub fn wall_clock(mut self) -> Self {
+        self.stamps.wall = true;
+        self
+    }
+
+    /// Makes the queue.
+    ///
+    /// # Errors
+    /// Of ibv_create_cq_ex(3): EOPNOTSUPP if the device has no extended queues, or not these times;
+    /// EINVAL for a channel of another open device.
+    pub fn build(self) -> Result<CompletionQueue> {
+        let invalid = Error::new("ibv_create_cq_ex", libc::EINVAL);
+        let channel = self.channel.as_ref();
+        if channel.is_some_and(|channel| !channel.0.object.same(&self.context)) {
+            return Err(invalid.because("a completion channel of another open device"));
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let wanted = extended::Wanted {
+            entries: self.entries,
+            channel,
+            vector: self.vector,
+            number,
+            stamps: self.stamps,
+        };
+        let object = extended::create_cq(&self.context, &wanted)?;
+        let stamps = Some(self.stamps);
+        Ok(CompletionQueue::entered(number, object, stamps, channel))
     }
 }
 

@@ -8,14 +8,15 @@ use std::{
 };
 
 use kit::abi::{
-    IBV_GID_TYPE_ROCE_V2, IBV_LINK_LAYER_ETHERNET, ibv_device_attr, ibv_event_type, ibv_port_attr,
+    IBV_GID_TYPE_ROCE_V2, IBV_LINK_LAYER_ETHERNET, ibv_device_attr, ibv_device_attr_ex,
+    ibv_event_type, ibv_gid_entry, ibv_port_attr,
 };
 
 use crate::{
-    completion::{CompletionChannel, CompletionQueue},
+    completion::{CompletionChannel, CompletionQueue, CompletionQueueBuilder},
     domain::ProtectionDomain,
     error::{Error, Result},
-    sys::calls,
+    sys::{calls, extended},
 };
 
 /// An open device. Copies are the same one; it is closed with the last copy and the last object
@@ -54,6 +55,27 @@ impl Context {
         CompletionQueue::new(self, entries, None)
     }
 
+    /// Begins an extended completion queue, whose completions report more, for example times.
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// let cq = context.completion_queue_builder(64).wall_clock().build()?;
+    /// # let (a, b) = (pd.reliable(&cq).build()?, pd.reliable(&cq).build()?);
+    /// # let (at_a, at_b) = (a.endpoint(), b.endpoint());
+    /// # let (qp, b) = (a.connect(&at_b)?, b.connect(&at_a)?);
+    /// # b.post_receive(verbs::ReceiveRequest::new(pd.buffer(8)?))?;
+    /// qp.post(verbs::SendRequest::send(pd.buffer(8)?))?;
+    /// for completion in cq.wait()? {
+    ///     assert!(completion.success()?.wall_clock().is_some());
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn completion_queue_builder(&self, entries: u32) -> CompletionQueueBuilder {
+        CompletionQueueBuilder::new(self, entries)
+    }
+
     /// Makes a completion channel, for completion queues that report events.
     ///
     /// # Errors
@@ -68,6 +90,22 @@ impl Context {
     /// Of ibv_query_device(3).
     pub fn attributes(&self) -> Result<ibv_device_attr> {
         calls::query_device(&self.0)
+    }
+
+    /// The same, with what was added later: clocks, on-demand paging, and others.
+    ///
+    /// # Errors
+    /// Of ibv_query_device_ex(3): EOPNOTSUPP if the device has no such verb.
+    pub fn extended_attributes(&self) -> Result<ibv_device_attr_ex> {
+        extended::query_device(&self.0)
+    }
+
+    /// All GIDs of all ports, with their types and network interfaces.
+    ///
+    /// # Errors
+    /// Of ibv_query_gid_table(3), ibv_query_port(3).
+    pub fn gids(&self) -> Result<Vec<ibv_gid_entry>> {
+        extended::query_gids(&self.0)
     }
 
     /// The state of a port; the first is 1.

@@ -78,7 +78,8 @@
 //! # Queues
 //! A completion queue has room for all requests that its queue pairs may have in flight, 16 sends
 //! and 16 receives each if the program asks for no others; `build` fails with ENOSPC otherwise. So
-//! no completion is lost.
+//! no completion is lost. An extended one ([`Context::completion_queue_builder`]) reports the time
+//! of each completion.
 //!
 //! # Errors
 //! [`Error`] names the verb and has the errno; it converts to [`std::io::Error`]. A request that
@@ -102,8 +103,8 @@
 //!   `AsyncListener` and `AsyncConnection`.
 //! - `tools`: for the programs of this project alone.
 //!
-//! Not covered: memory windows, XRC, extended completion queues, raw packets. The C structures that
-//! some calls return are in [`abi`].
+//! Not covered: memory windows, XRC, raw packets. The C structures that some calls return are in
+//! [`abi`].
 
 mod address;
 #[cfg(feature = "tokio")]
@@ -127,7 +128,9 @@ pub mod tools;
 pub use address::{AddressHandle, Endpoint};
 #[cfg(feature = "tokio")]
 pub use asynchronous::AsyncCompletionQueue;
-pub use completion::{Completion, CompletionChannel, CompletionQueue, Operation, WorkError};
+pub use completion::{
+    Completion, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Operation, WorkError,
+};
 pub use context::{AsyncEvent, Context};
 pub use device::Device;
 pub use domain::ProtectionDomain;

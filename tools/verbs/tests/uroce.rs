@@ -690,3 +690,71 @@ fn buffers_are_cut_and_joined() {
     let lengths: Vec<_> = front.chunks_of(4).iter().map(|chunk| chunk.len()).collect();
     assert_eq!(lengths, [4, 4, 2]);
 }
+
+#[test]
+fn completions_of_extended_queues_have_times_and_all_else() {
+    let context = open();
+    let pd = context.protection_domain().unwrap();
+    let channel = context.completion_channel().unwrap();
+    let plain = context.completion_queue(64).unwrap();
+    let builder = context.completion_queue_builder(64).channel(&channel);
+    let cq = builder.timestamps().wall_clock().build().unwrap();
+    let (a, b) = (
+        pd.reliable(&plain).build().unwrap(),
+        pd.reliable(&cq).build().unwrap(),
+    );
+    let (at_a, at_b) = (a.endpoint(), b.endpoint());
+    let (a, b) = (a.connect(&at_b).unwrap(), b.connect(&at_a).unwrap());
+    let before = std::time::SystemTime::now();
+    cq.request_event().unwrap();
+    for id in 0..3 {
+        b.post_receive(ReceiveRequest::new(pd.buffer(16).unwrap()).id(id))
+            .unwrap();
+        a.post(SendRequest::send(filled(&pd, b"in time")).immediate(7))
+            .unwrap();
+    }
+    assert!(channel.wait().unwrap() == cq);
+    let done = take(&cq, 3);
+    for (completion, id) in done.into_iter().zip(0..) {
+        assert_eq!(
+            (completion.id, completion.operation),
+            (id, Operation::Receive)
+        );
+        assert_eq!((completion.bytes, completion.immediate), (7, Some(7)));
+        assert_eq!(completion.queue_pair, b.number());
+        assert!(completion.timestamp().is_some());
+        assert!(completion.wall_clock().unwrap() >= before);
+        assert_eq!(&completion.into_buffer().unwrap()[..7], b"in time");
+    }
+    for completion in take(&plain, 3) {
+        assert!(completion.timestamp().is_none() && completion.wall_clock().is_none());
+    }
+    b.post_receive(ReceiveRequest::new(pd.buffer(16).unwrap()).id(9))
+        .unwrap();
+    b.shut_down().unwrap();
+    let flushed = one(&cq);
+    assert!(flushed.result.unwrap_err().is_flushed());
+    assert_eq!((flushed.id, flushed.timestamp()), (9, None));
+
+    let other = open();
+    let foreign = other.completion_queue_builder(64).channel(&channel);
+    assert_eq!(foreign.build().unwrap_err().errno(), libc::EINVAL);
+}
+
+#[test]
+fn a_device_has_extended_attributes_and_gids() {
+    let context = open();
+    let attr = context.extended_attributes().unwrap();
+    assert_eq!(attr.orig_attr.max_qp, context.attributes().unwrap().max_qp);
+    let index = context.gid_index(1).unwrap();
+    let gids = context.gids().unwrap();
+    let entry = gids
+        .iter()
+        .find(|entry| entry.gid_index == u32::from(index))
+        .unwrap();
+    assert_eq!(
+        (entry.port_num, entry.gid_type),
+        (1, abi::IBV_GID_TYPE_ROCE_V2)
+    );
+    assert_eq!(entry.gid.bytes(), context.gid(1, index).unwrap());
+}

@@ -56,8 +56,8 @@
 //!
 //! # Devices
 //! The device of an id is open already ([`Id::context`]), as librdmacm opens each once and leaves
-//! it open. Objects for an id are made with that [`Context`](crate::Context); those of a device that
-//! the program opened itself are refused with EINVAL.
+//! it open. Objects for an id are made with that [`Context`](crate::Context); those of a device
+//! that the program opened itself are refused with EINVAL.
 
 #![forbid(unsafe_code)]
 

@@ -1,18 +1,21 @@
 //! The verbs that make objects and ask them, as safe functions.
 
 use std::{
+    collections::HashMap,
     ffi::{CStr, c_int},
     os::fd::RawFd,
     ptr,
-    sync::Arc,
+    sync::{Arc, MutexGuard, Weak},
 };
 
 use bytemuck::Zeroable;
 use kit::abi::*;
 
 use super::{
+    extended,
     flight::WorkQueue,
     object::{Object, made, status},
+    post::{self, Room, Stamps},
     raw,
 };
 use crate::{
@@ -233,6 +236,21 @@ pub(crate) fn create_cq(
         let at = made("ibv_create_cq", at)?;
         let kept = (context.clone(), channel.cloned());
         Ok(Object::new(at, raw::ibv_destroy_cq, kept))
+    }
+}
+
+/// Takes completions off a queue, which has these stamps if it is an extended one. The lock of its
+/// work queues is held.
+pub(crate) fn poll(
+    cq: &Cq,
+    stamps: Option<Stamps>,
+    _: &MutexGuard<'_, HashMap<u32, Weak<WorkQueue>>>,
+    room: &mut Room,
+) -> Result<usize> {
+    match stamps {
+        None => post::poll(cq, room),
+        // SAFETY: a queue has stamps if `extended::create_cq` made it. The lock is held.
+        Some(stamps) => unsafe { extended::poll(cq, stamps, room) },
     }
 }
 

@@ -9,6 +9,7 @@
 pub(crate) mod calls;
 #[cfg(feature = "connection")]
 pub(crate) mod cm;
+pub(crate) mod extended;
 pub(crate) mod flight;
 pub(crate) mod object;
 pub(crate) mod pages;

@@ -176,8 +176,8 @@ pub(crate) fn receive_srq(
 /// Completions that one call takes at most.
 pub(crate) const AT_ONCE: usize = 32;
 
-/// Takes completions off a queue: how many of the array there are.
-pub(crate) fn poll(cq: &super::calls::Cq, taken: &mut [ibv_wc; AT_ONCE]) -> Result<usize> {
+/// Takes completions off a queue: how many there are.
+pub(crate) fn poll(cq: &super::calls::Cq, room: &mut Room) -> Result<usize> {
     const VERB: &str = "ibv_poll_cq";
     let at = cq.as_ptr();
     // SAFETY: the queue and its context live, and an open context has this verb; there is room for
@@ -185,14 +185,34 @@ pub(crate) fn poll(cq: &super::calls::Cq, taken: &mut [ibv_wc; AT_ONCE]) -> Resu
     let found = unsafe {
         let verb = (*(*at).context).ops.poll_cq;
         let verb = verb.ok_or(Error::new(VERB, libc::EOPNOTSUPP))?;
-        verb(at, 32, taken.as_mut_ptr())
+        verb(at, 32, room.wcs.as_mut_ptr())
     };
     usize::try_from(found).map_err(|_| Error::new(VERB, libc::EIO))
 }
 
+/// Which times a completion queue reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stamps {
+    pub device: bool,
+    pub wall: bool,
+}
+
+/// The time of a completion: of the device's clock, and nanoseconds since 1970.
+pub(crate) type Stamp = (Option<u64>, Option<u64>);
+
 /// Room for completions.
-pub(crate) fn room() -> [ibv_wc; AT_ONCE] {
-    [ibv_wc::zeroed(); AT_ONCE]
+pub(crate) struct Room {
+    pub wcs: [ibv_wc; AT_ONCE],
+    pub stamps: [Stamp; AT_ONCE],
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self {
+            wcs: [ibv_wc::zeroed(); AT_ONCE],
+            stamps: [(None, None); AT_ONCE],
+        }
+    }
 }
 
 /// The immediate data of a completion.

@@ -1,0 +1,186 @@
+//! Verbs of the extended context, which are inline functions of verbs.h, and extended completion
+//! queues.
+
+use std::{mem, ptr};
+
+use bytemuck::Zeroable;
+use kit::abi::*;
+
+use super::{
+    calls::{Cq, Device},
+    object::{Object, made, status},
+    post::{AT_ONCE, Room, Stamps},
+    raw,
+};
+use crate::{
+    completion::CompletionChannel,
+    context::Context,
+    error::{Error, Result},
+};
+
+/// A verb of the extended context, as the inline functions of verbs.h find it: a mark in the
+/// context states that it lies inside an extended one, which has its size.
+macro_rules! extended {
+    ($device:expr, $name:literal, $verb:ident) => {{
+        let at = $device.as_ptr();
+        let behind = mem::size_of::<verbs_context>() - mem::offset_of!(verbs_context, $verb);
+        // SAFETY: the device is open. An extended context has this member if it is so large.
+        let verb = unsafe {
+            let around = at.byte_sub(mem::offset_of!(verbs_context, context));
+            let around = around.cast::<verbs_context>();
+            match (*at).abi_compat.addr() == usize::MAX && (*around).sz >= behind {
+                true => (*around).$verb,
+                false => None,
+            }
+        };
+        verb.ok_or(Error::new($name, libc::EOPNOTSUPP))
+    }};
+}
+
+/// ibv_query_device_ex(3).
+pub(crate) fn query_device(device: &Device) -> Result<ibv_device_attr_ex> {
+    const VERB: &str = "ibv_query_device_ex";
+    let mut attr = ibv_device_attr_ex::zeroed();
+    let verb = extended!(device, "ibv_query_device_ex", query_device_ex)?;
+    let size = size_of_val(&attr);
+    // SAFETY: the device is open; the size bounds the output.
+    let code = unsafe { verb(device.as_ptr(), ptr::null(), &raw mut attr, size) };
+    status(VERB, code)?;
+    Ok(attr)
+}
+
+/// ibv_query_gid_table(3).
+pub(crate) fn query_gids(device: &Device) -> Result<Vec<ibv_gid_entry>> {
+    const VERB: &str = "ibv_query_gid_table";
+    let ports = super::calls::query_device(device)?.phys_port_cnt;
+    let lengths = (1..=ports).map(|port| super::calls::query_port(device, port));
+    let lengths = lengths.map(|attr| usize::try_from(attr?.gid_tbl_len).or(Ok(0)));
+    let most = lengths.sum::<Result<usize>>()?;
+    let empty = ibv_gid_entry {
+        gid: ibv_gid { raw: [0; 16] },
+        gid_index: 0,
+        port_num: 0,
+        gid_type: 0,
+        ndev_ifindex: 0,
+    };
+    let mut entries = vec![empty; most];
+    let (at, size) = (entries.as_mut_ptr(), size_of_val(&empty));
+    // SAFETY: the device is open; there is room for as many entries of that size.
+    let found = unsafe { raw::_ibv_query_gid_table(device.as_ptr(), at, most, 0, size) };
+    let found = usize::try_from(found);
+    let errno = |_| Error::new(VERB, libc::EIO);
+    entries.truncate(found.map_err(errno)?);
+    Ok(entries)
+}
+
+/// What an extended completion queue is to have.
+pub(crate) struct Wanted<'a> {
+    pub entries: u32,
+    pub channel: Option<&'a CompletionChannel>,
+    pub vector: u32,
+    /// Of its events.
+    pub number: usize,
+    pub stamps: Stamps,
+}
+
+/// ibv_create_cq_ex(3).
+pub(crate) fn create_cq(context: &Context, wanted: &Wanted<'_>) -> Result<Cq> {
+    const VERB: &str = "ibv_create_cq_ex";
+    let device = context.object();
+    let verb = extended!(device, "ibv_create_cq_ex", create_cq_ex)?;
+    let channel = wanted.channel;
+    let mut readers = IBV_WC_STANDARD_FLAGS;
+    if wanted.stamps.device {
+        readers |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+    }
+    if wanted.stamps.wall {
+        readers |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    }
+    let mut attr = ibv_cq_init_attr_ex {
+        cqe: wanted.entries,
+        cq_context: ptr::without_provenance_mut(wanted.number),
+        channel: channel.map_or(ptr::null_mut(), |channel| channel.object().as_ptr()),
+        comp_vector: wanted.vector,
+        wc_flags: readers.into(),
+        comp_mask: 0,
+        flags: 0,
+        parent_domain: ptr::null_mut(),
+    };
+    // SAFETY: the device is open, the channel lives; both are kept. The number is only returned. An
+    // extended queue begins as any other, and is destroyed as any other.
+    unsafe {
+        let at = made(VERB, verb(device.as_ptr(), &raw mut attr))?;
+        let kept = (context.clone(), channel.cloned());
+        Ok(Object::new(at.cast(), raw::ibv_destroy_cq, kept))
+    }
+}
+
+/// Takes completions off an extended queue: how many there are. Others wait meanwhile.
+///
+/// # Safety
+/// `create_cq` made the queue, with these stamps. One thread calls this at a time.
+pub(crate) unsafe fn poll(cq: &Cq, stamps: Stamps, room: &mut Room) -> Result<usize> {
+    const VERB: &str = "ibv_start_poll";
+    let at = cq.as_ptr().cast::<ibv_cq_ex>();
+    let none = Error::new(VERB, libc::EOPNOTSUPP);
+    let mut attr = ibv_poll_cq_attr { comp_mask: 0 };
+    let mut count = 0;
+    // SAFETY: by the caller; the queue has the functions that it was made with. Between the first
+    // and the last one it has a current completion.
+    unsafe {
+        let (start, next) = ((*at).start_poll.ok_or(none)?, (*at).next_poll.ok_or(none)?);
+        let end = (*at).end_poll.ok_or(none)?;
+        match start(at, &raw mut attr) {
+            0 => {}
+            libc::ENOENT => return Ok(0),
+            code => return Err(Error::new(VERB, code.saturating_abs())),
+        }
+        loop {
+            if let (Some(wc), Some(stamp)) = (room.wcs.get_mut(count), room.stamps.get_mut(count)) {
+                *wc = read(at);
+                let done = wc.status == IBV_WC_SUCCESS;
+                let of = |is_there: bool, reader: Option<unsafe extern "C" fn(_) -> u64>| {
+                    reader.filter(|_| is_there && done).map(|reader| reader(at))
+                };
+                *stamp = (
+                    of(stamps.device, (*at).read_completion_ts),
+                    of(stamps.wall, (*at).read_completion_wallclock_ns),
+                );
+                count += 1;
+            }
+            // What was taken is not lost by an error behind it, which the next call has.
+            if count == AT_ONCE || next(at) != 0 {
+                break;
+            }
+        }
+        end(at);
+    }
+    Ok(count)
+}
+
+/// The current completion.
+///
+/// # Safety
+/// The queue has one.
+unsafe fn read(at: *mut ibv_cq_ex) -> ibv_wc {
+    let mut wc = ibv_wc::zeroed();
+    // SAFETY: by the caller.
+    unsafe {
+        (wc.wr_id, wc.status) = ((*at).wr_id, (*at).status);
+        if let Some(number) = (*at).read_qp_num {
+            wc.qp_num = number(at);
+        }
+        if wc.status != IBV_WC_SUCCESS {
+            wc.vendor_err = (*at).read_vendor_err.map_or(0, |error| error(at));
+            return wc;
+        }
+        wc.opcode = (*at).read_opcode.map_or(0, |opcode| opcode(at));
+        wc.wc_flags = (*at).read_wc_flags.map_or(0, |flags| flags(at));
+        wc.byte_len = (*at).read_byte_len.map_or(0, |length| length(at));
+        wc.src_qp = (*at).read_src_qp.map_or(0, |source| source(at));
+        if let (Some(data), true) = ((*at).read_imm_data, wc.wc_flags & IBV_WC_WITH_IMM != 0) {
+            wc.imm.imm_data = data(at);
+        }
+    }
+    wc
+}
