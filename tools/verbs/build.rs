@@ -1,5 +1,6 @@
 //! With the feature `system`, links programs with stubs of `libibverbs.so.1` and, for connections,
-//! `librdmacm.so.1` (`stub/library.rs`). The library that a program runs on is found when it starts, as for programs in C.
+//! `librdmacm.so.1` (`stub/library.rs`). The libraries that a program runs on are found when it
+//! starts, as for programs in C.
 
 use std::{env, error::Error};
 

@@ -92,7 +92,7 @@ impl Context {
         calls::query_device(&self.0)
     }
 
-    /// The same, with what was added later: clocks, on-demand paging, and others.
+    /// The same, with attributes that were added later: clocks, on-demand paging, and others.
     ///
     /// # Errors
     /// Of ibv_query_device_ex(3): EOPNOTSUPP if the device has no such verb.

@@ -371,7 +371,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// One that the connection manager connects. It has a number, and no address of its own.
+    /// One that the connection manager connects. It has a number, and no address.
     #[cfg(feature = "connection")]
     pub(crate) fn of(qp: calls::Qp, route: Route) -> Self {
         let number = calls::qp_number(&qp);

@@ -114,8 +114,8 @@ fn private_data_and_settings_arrive() {
     let connection = options.connect(address).unwrap();
     assert!(connection.private_data().starts_with(b"me"));
     connection.post_receive(room(&connection)).unwrap();
-    let told = receive(&connection);
-    let remote = verbs::RemoteMemory::from_bytes(told.try_into().unwrap());
+    let received = receive(&connection);
+    let remote = verbs::RemoteMemory::from_bytes(received.try_into().unwrap());
     let written = SendRequest::write_inline(*b"written", remote).immediate(9);
     connection.post(written).unwrap();
     one(&connection).success().unwrap();
@@ -123,7 +123,7 @@ fn private_data_and_settings_arrive() {
 }
 
 #[test]
-fn nobody_listens() {
+fn an_address_without_a_listener() {
     let (listener, address) = listener();
     drop(listener);
     let refused = Connection::connect(address).unwrap_err();
@@ -297,7 +297,7 @@ fn objects_may_be_dropped_in_any_order() {
             0 => (drop(qp), drop(id), drop(events)).0,
             1 => (drop(events), drop(id), drop(qp)).0,
             2 => (drop(id), drop(events), drop(qp)).0,
-            // Events wait that nobody takes.
+            // Events wait that are not taken.
             _ => {
                 id.disconnect().unwrap();
                 drop((id, qp));

@@ -26,7 +26,7 @@ async fn next(events: &AsyncFd<EventChannel>) -> std::io::Result<Event> {
         if let Some(event) = events.get_ref().poll()? {
             return Ok(event);
         }
-        // What comes after the next poll makes it readable again.
+        // An event after the next poll makes it readable again.
         events.readable().await?.clear_ready();
         if let Some(event) = events.get_ref().poll()? {
             return Ok(event);
@@ -181,7 +181,7 @@ impl AsyncConnection {
             (pin!(self.channel.readable()), pin!(self.events.readable()));
         let mut end = pin!(self.end.readable());
         poll_fn(|context| {
-            // What comes after the next attempt makes it readable again. The end stays.
+            // An event after the next attempt makes it readable again. The end stays.
             if let Poll::Ready(ready) = channel.as_mut().poll(context) {
                 ready?.clear_ready();
                 return Poll::Ready(Ok(()));

@@ -1,4 +1,4 @@
-//! Connections as those of TCP: each with objects of its own, made by calls that wait.
+//! Connections as those of TCP: each with separate objects, made by calls that wait.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
     sys::cm::Signal,
 };
 
-/// What a [`Connection`] has: the settings of its queue pair, and what the peer is told.
+/// What a [`Connection`] has: the settings of its queue pair, and what the peer is received.
 #[derive(Clone, Debug)]
 #[must_use = "`connect` or `Request::accept` makes a connection"]
 pub struct Options {
@@ -104,7 +104,7 @@ impl Options {
     ///
     /// # Errors
     /// Of the name; the last address's: EHOSTUNREACH or ENODEV where no device leads to it,
-    /// ECONNREFUSED if the request was rejected, ETIMEDOUT if nobody answers.
+    /// ECONNREFUSED if the request was rejected, ETIMEDOUT if there is no answer.
     pub fn connect(&self, to: impl ToSocketAddrs) -> Result<Connection> {
         let mut failed = Error::new("getaddrinfo", libc::EADDRNOTAVAIL);
         for address in addresses(to)? {
@@ -126,7 +126,7 @@ impl Options {
         }
     }
 
-    fn prepare(&self, id: &Id) -> Result<(Parts, PreparedQueuePair)> {
+    fn prepare(&self, id: &Id) -> Result<(Made, PreparedQueuePair)> {
         let none = Error::new("rdma_resolve_addr", libc::ENODEV);
         let context = id.context().ok_or(none)?;
         let pd = context.protection_domain()?;
@@ -135,7 +135,7 @@ impl Options {
         let builder = pd.reliable(&queue).sends(self.sends);
         let builder = builder.receives(self.receives).segments(self.segments);
         let qp = id.prepare(builder.inline(self.inline).access(self.access))?;
-        let parts = Parts {
+        let parts = Made {
             pd,
             channel,
             queue,
@@ -152,7 +152,7 @@ fn addresses(to: impl ToSocketAddrs) -> Result<impl Iterator<Item = SocketAddr>>
 }
 
 /// The objects of a connection, beside its queue pair.
-struct Parts {
+struct Made {
     pd: ProtectionDomain,
     channel: CompletionChannel,
     queue: CompletionQueue,
@@ -181,7 +181,7 @@ pub(super) struct Connecting {
     id: Id,
     events: EventChannel,
     options: Options,
-    prepared: Option<(Parts, PreparedQueuePair)>,
+    prepared: Option<(Made, PreparedQueuePair)>,
 }
 
 impl Connecting {
@@ -226,8 +226,8 @@ impl Connecting {
         Ok(None)
     }
 
-    fn connection(&self, parts: Parts, qp: QueuePair<Reliable>, told: Parameters) -> Connection {
-        Connection::new(self.id.clone(), self.events.clone(), parts, qp, told)
+    fn connection(&self, parts: Made, qp: QueuePair<Reliable>, received: Parameters) -> Connection {
+        Connection::new(self.id.clone(), self.events.clone(), parts, qp, received)
     }
 }
 
@@ -273,7 +273,7 @@ impl Listener {
     ///
     /// # Errors
     /// Of [`Listener::request`] and [`Request::accept`]. The latter concern one peer; the listener
-    /// can go on.
+    /// can continue.
     pub fn accept(&self) -> Result<Connection> {
         self.accept_with(&Options::new())
     }
@@ -360,8 +360,8 @@ impl Request {
 pub(super) struct Accepting {
     id: Id,
     events: EventChannel,
-    told: Parameters,
-    parts: Option<(Parts, QueuePair<Reliable>)>,
+    received: Parameters,
+    parts: Option<(Made, QueuePair<Reliable>)>,
 }
 
 impl Accepting {
@@ -374,7 +374,7 @@ impl Accepting {
         Ok(Self {
             id,
             events,
-            told: parameters,
+            received: parameters,
             parts: Some((parts, qp)),
         })
     }
@@ -391,13 +391,13 @@ impl Accepting {
             return Ok(None);
         }
         Ok(self.parts.take().map(|(parts, qp)| {
-            let told = std::mem::take(&mut self.told);
-            Connection::new(self.id.clone(), self.events.clone(), parts, qp, told)
+            let received = std::mem::take(&mut self.received);
+            Connection::new(self.id.clone(), self.events.clone(), parts, qp, received)
         }))
     }
 }
 
-/// A reliable connection, with a protection domain, a completion queue and a queue pair of its own.
+/// A reliable connection, with a protection domain, a completion queue and a separate queue pair.
 ///
 /// When it is dropped, the connection ends, and requests in flight are lost: a program waits for
 /// the completions of its messages first.
@@ -408,7 +408,7 @@ pub struct Connection {
     queue: CompletionQueue,
     channel: CompletionChannel,
     pd: ProtectionDomain,
-    told: Parameters,
+    received: Parameters,
     ended: AtomicBool,
     /// Wakes all who wait, as only one of them takes the event.
     end_signal: Arc<Signal>,
@@ -426,9 +426,9 @@ impl Connection {
     fn new(
         id: Id,
         events: EventChannel,
-        parts: Parts,
+        parts: Made,
         qp: QueuePair<Reliable>,
-        told: Parameters,
+        received: Parameters,
     ) -> Self {
         Self {
             id,
@@ -437,7 +437,7 @@ impl Connection {
             queue: parts.queue,
             channel: parts.channel,
             pd: parts.pd,
-            told,
+            received,
             ended: AtomicBool::new(false),
             end_signal: parts.end_signal,
         }
@@ -571,7 +571,7 @@ impl Connection {
     /// The peer's private data; zeros may follow it.
     #[must_use]
     pub fn private_data(&self) -> &[u8] {
-        &self.told.private_data
+        &self.received.private_data
     }
 
     /// The address of this end.

@@ -9,7 +9,7 @@ use crate::{
     sys::cm::{Param, Taken},
 };
 
-/// What one end of a connection tells the other one, beside the queue pair's own settings.
+/// Values that one end of a connection sends to the other, beside the queue pair's own settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parameters {

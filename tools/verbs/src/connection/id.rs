@@ -26,9 +26,9 @@ use crate::{
 /// An end of a connection, or a place where requests arrive: `struct rdma_cm_id`, of the port space
 /// TCP. Copies are the same one; with the last one the connection ends.
 #[derive(Clone)]
-pub struct Id(Arc<Inner>);
+pub struct Id(Arc<Entry>);
 
-struct Inner {
+struct Entry {
     number: usize,
     object: cm::Cm,
     /// What the peer asked for, of an id of a request.
@@ -36,9 +36,9 @@ struct Inner {
 }
 
 /// All ids, by the number in their events.
-static IDS: LazyLock<Mutex<HashMap<usize, Weak<Inner>>>> = LazyLock::new(Mutex::default);
+static IDS: LazyLock<Mutex<HashMap<usize, Weak<Entry>>>> = LazyLock::new(Mutex::default);
 
-fn ids() -> MutexGuard<'static, HashMap<usize, Weak<Inner>>> {
+fn ids() -> MutexGuard<'static, HashMap<usize, Weak<Entry>>> {
     IDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -69,7 +69,7 @@ impl Id {
     }
 
     fn entered(number: usize, object: cm::Cm) -> Self {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(Entry {
             number,
             object,
             asked: Mutex::default(),
@@ -223,7 +223,7 @@ impl Id {
         cm::connect(&self.0.object, &self.param(qp, parameters, None)?)
     }
 
-    /// Connects the queue pair after the peer's response, and tells the peer.
+    /// Connects the queue pair after the peer's response, and informs the peer.
     ///
     /// # Errors
     /// Of rdma_init_qp_attr(3), ibv_modify_qp(3), rdma_establish(3).
@@ -246,7 +246,7 @@ impl Id {
     }
 
     /// Accepts a request. [`Event::Established`](super::Event) follows. The queue pair can send
-    /// from then on; what it sends before may be lost with the connection.
+    /// from then on; messages before that may be lost with the connection.
     ///
     /// # Errors
     /// Of rdma_init_qp_attr(3), ibv_modify_qp(3), rdma_accept(3).
@@ -329,7 +329,7 @@ impl fmt::Debug for Id {
     }
 }
 
-impl Drop for Inner {
+impl Drop for Entry {
     fn drop(&mut self) {
         ids().remove(&self.number);
     }

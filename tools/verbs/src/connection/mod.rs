@@ -30,7 +30,7 @@
 //!
 //! # Two levels
 //! - [`Connection`], [`Listener`], [`Request`], with [`Options`]: each connection has a protection
-//!   domain, a completion queue and a queue pair of its own, and calls wait. With the feature
+//!   domain, a completion queue and a separate queue pair, and calls wait. With the feature
 //!   `tokio`, `AsyncConnection` and `AsyncListener` do the same, and are awaited.
 //! - [`EventChannel`], [`Id`] and [`Event`]: the calls of librdmacm. Connections may share
 //!   protection domains and completion queues, and one thread serves many of them.

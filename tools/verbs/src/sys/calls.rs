@@ -394,7 +394,7 @@ pub(crate) fn set_nonblocking(channel: &Channel) -> Result<()> {
     Ok(())
 }
 
-/// Objects that have a descriptor of their own, which stays open as long as they, and always answer
+/// Objects that have a separate descriptor, which stays open as long as they, and always answer
 /// with the same.
 #[cfg(feature = "tokio")]
 pub(crate) trait Watchable: std::os::fd::AsRawFd {}

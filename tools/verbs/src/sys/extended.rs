@@ -148,7 +148,7 @@ pub(crate) unsafe fn poll(cq: &Cq, stamps: Stamps, room: &mut Room) -> Result<us
                 );
                 count += 1;
             }
-            // What was taken is not lost by an error behind it, which the next call has.
+            // Taken completions are not lost by an error behind it, which the next call has.
             if count == AT_ONCE || next(at) != 0 {
                 break;
             }

@@ -76,7 +76,7 @@ pub(crate) fn create_channel() -> Result<Channel> {
         unsafe { raw::rdma_destroy_event_channel(channel) };
         0
     }
-    // SAFETY: the channel is new, and destroyed once. The flags are those of its own descriptor.
+    // SAFETY: the channel is new, and destroyed once. The flags are those of its descriptor.
     unsafe {
         let at = made(FUNCTION, raw::rdma_create_event_channel())?;
         let channel = Object::new(at, destroy, ());
