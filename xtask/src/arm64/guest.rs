@@ -2,8 +2,8 @@
 //! with the kernel's soft-RoCE.
 //!
 //! A boot of [`crate::kernels`] runs suites of the stages `guest` with the same expected lists:
-//! `arm64-guest:16k:pingpong` is the suite `pingpong` on a kernel with pages of 16 KiB. This program
-//! is compiled for arm64, linked statically, and starts the suites.
+//! `arm64-guest:16k:pingpong` is the suite `pingpong` on a kernel with pages of 16 KiB. This
+//! program is compiled for arm64, linked statically, and starts the suites.
 //!
 //! - Debian 12's kernel 6.1 has pages of 4 KiB: rdma-core's tests and pingpongs over rxe, over
 //!   stock and over this library, with rdma-core's provider and with the built-in one.

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_suite_is_compared_with_runs_before_it() {
+    fn a_suite_follows_the_run_that_it_is_compared_with() {
         for boot in all() {
             for (at, label) in boot.labels.iter().enumerate() {
                 let Some(reference) = boot.reference(label) else {
