@@ -106,7 +106,7 @@ for file in passwd group; do
     cp "$1/usr/share/base-passwd/$file.master" "$1/etc/$file"
 done
 mkdir -p "$1/home" "$1/mnt" "$1/opt" "$1/root" "$1/srv"
-ln -s ../bin/busybox "$1/usr/sbin/poweroff"
+ln -sf ../bin/busybox "$1/usr/sbin/poweroff"
 for modules in "$1"/usr/lib/modules/*; do
     depmod -b "$1" "${modules##*/}"
 done"#;

@@ -343,16 +343,26 @@ fn have_it_cache(home: &Path) -> Result<()> {
 /// There is none, or it cannot be read.
 pub fn newest_kernel(root: &Path) -> Result<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(root.join("boot")).context("/boot")?.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if let Some(version) = name.strip_prefix("vmlinuz-").filter(|v| has_rxe(root, v)) {
-            found.push((numbers(version), entry.path()));
+    let modules = root.join("lib/modules");
+    for entry in fs::read_dir(&modules).with_context(|| modules.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if has_rxe(root, &name) {
+            found.extend(image(root, &name).map(|image| (numbers(&name), image)));
         }
     }
     let newest = found.into_iter().max();
-    let (_, path) = newest.context("no kernel in /boot has the module rdma_rxe")?;
+    let (_, path) = newest.context("no kernel here has the module rdma_rxe")?;
     fs::File::open(&path).with_context(|| format!("read {}", path.display()))?;
     Ok(path)
+}
+
+/// The kernel of a version: since Linux 7 Debian has it beside its modules.
+fn image(root: &Path, version: &str) -> Option<PathBuf> {
+    let places = [
+        root.join("boot").join(format!("vmlinuz-{version}")),
+        root.join("lib/modules").join(version).join("vmlinuz"),
+    ];
+    places.into_iter().find(|image| image.exists())
 }
 
 fn has_rxe(root: &Path, version: &str) -> bool {
