@@ -19,11 +19,15 @@ pub const SOURCES: &str = "/mnt/source";
 
 /// Where those files are in a virtual machine.
 pub fn helpers() -> PathBuf {
-    let seen = Path::new(SOURCES).join("xtask/guest");
-    match seen.is_dir() {
-        true => seen,
+    match sources_are_seen() {
+        true => Path::new(SOURCES).join("xtask/guest"),
         false => HELPERS.into(),
     }
+}
+
+/// Whether this is a machine with the root of another release or architecture.
+pub fn sources_are_seen() -> bool {
+    Path::new(SOURCES).join("xtask/guest").is_dir()
 }
 
 /// The place of a suite.

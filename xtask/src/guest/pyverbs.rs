@@ -10,7 +10,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{case::Stage, place::Surroundings, process::Process};
+use super::{
+    case::Stage,
+    place::{Surroundings, sources_are_seen},
+    process::Process,
+};
 use crate::{
     chroot::Chroot,
     debian_deps::RDMA_CORE_TESTS,
@@ -19,7 +23,7 @@ use crate::{
 };
 
 const PYTHON: &str = "/usr/bin/python3";
-/// The script for the suite of any release.
+/// The script for the suite of a later release.
 const LATER: &str = "pyverbs_later.py";
 
 /// The name of the result that the suite has if it did not come to its end.
@@ -57,11 +61,12 @@ pub fn run(stage: &Stage, place: &Surroundings, which: Pyverbs) -> Result<Vec<Re
 /// The suite of the machine's release.
 fn here(place: &Surroundings, which: Pyverbs) -> Result<Command> {
     let home = unpack(Path::new(RDMA_CORE_TESTS), &place.room.join("rdma-core"))?;
+    let helpers = &place.target.helpers;
     let runner = match which {
-        Pyverbs::ConnectionManager => "pyverbs_cm.py",
-        _ => LATER,
+        Pyverbs::ConnectionManager => helpers.join("pyverbs_cm.py"),
+        _ if sources_are_seen() => helpers.join(LATER),
+        _ => home.join("tests/run_tests.py"),
     };
-    let runner = place.target.helpers.join(runner);
     let mut command = Command::new(PYTHON);
     command.arg("-B").arg(runner).current_dir(home);
     Ok(command)
