@@ -51,7 +51,7 @@ both ends have it (tc-netem(8)), for uroce and for TCP.
 Rows *by UDP sockets alone* are there to compare (`c-tests/bench/raw.c`), on uroce's pair. *A \
 datagram* is one that two processes send to and fro, which poll their sockets. *Datagrams* are a \
 stream of them, as long as packets of the path MTU, of which a call sends and receives as many as \
-it can (UDP_SEGMENT, UDP_GRO). The receiver counts the bytes, and tells the sender by shared \
+it can (UDP_SEGMENT, UDP_GRO). The receiver counts the bytes, and informs the sender by shared \
 memory how far it is. There is no check sum of RoCE, no copy to the place of a message, no \
 acknowledgement, and nothing is sent again. So these rows show how much of a ratio to TCP the \
 kernel and the processors allow to a program that carries RoCE by such sockets. The row *with \

@@ -45,7 +45,7 @@ const LIMITS: &[(&str, &str)] = &[
     (
         "UCX put_bw 64 KiB, shm",
         "Over posix both processes map the memory that UCX allocates. Over verbs UCX registers \
-         memory of its own, which no other process can map, so the kernel copies. Row \"64 KiB by \
+         separate memory, which no other process can map, so the kernel copies. Row \"64 KiB by \
          process_vm_writev alone\" does that and nothing else",
     ),
 ];
