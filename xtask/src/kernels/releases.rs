@@ -4,7 +4,7 @@
 //! `release-guest:trixie:pyverbs` is the suite `pyverbs` on Debian 13's kernel. Later kernels have
 //! operations that Linux 6.1 lacks, and sid's changes, so there are no lists: each suite runs over
 //! the release's own libraries as well, and those results are the reference. A whole run leaves the
-//! stages out: the suites take six minutes for each release.
+//! stages out: the suites of a release take minutes in emulation.
 #![forbid(unsafe_code)]
 
 use std::env;
