@@ -338,10 +338,15 @@ fn of_listing(listed: Result<Vec<Listening>>) -> Result<Vec<Named>> {
 }
 
 fn is_users(socket: &Listening, user: User) -> Result<bool> {
-    if let Some(whose) = socket.user {
-        return Ok(user.is(whose));
+    match socket.user {
+        Some(whose) => Ok(user.is(whose)),
+        None => is_bound(&socket.name, user),
     }
-    let Ok(name) = named::name(&socket.name) else {
+}
+
+/// Whether a process of the user has this name now.
+fn is_bound(name: &str, user: User) -> Result<bool> {
+    let Ok(name) = named::name(name) else {
         return Ok(false);
     };
     match owner::connect_to_ours(KIND, &name, user) {
@@ -353,9 +358,13 @@ fn is_users(socket: &Listening, user: User) -> Result<bool> {
 }
 
 /// Claims as they were listed last: they are not listed for each request that comes.
+///
+/// A list is older than the end of a claim, perhaps, and than the next claim to the same port. Its
+/// slot may belong to another process by then. So a claim is used only if its name is bound still:
+/// the token in it is of this claim alone.
 #[derive(Debug, Default)]
 pub struct Lookup {
-    listed: Vec<Port>,
+    listed: Vec<Named>,
     /// Those that linger.
     lingering: Vec<Port>,
     /// When, and for how long that is good.
@@ -392,45 +401,51 @@ impl Lookup {
         (space, port): (PortSpace, u16),
         (address, interface): (IpAddr, u32),
     ) -> Found {
-        let is_at = |claim: &&Port| claim.is_at(port, address, interface);
-        let lookup = |listed: &[Port]| {
+        let is_at = |claim: &Port| claim.is_at(port, address, interface);
+        let lookup = |listed: &[Named]| {
             // One of the address itself goes before one of all.
-            let claims = listed.iter().filter(is_at);
-            let claims = claims.filter(|claim| claim.space == space);
-            let best = claims.min_by_key(|claim| claim.bound.is_wildcard());
-            best.map(|claim| claim.slot)
+            let claims = listed.iter().filter(|claim| is_at(&claim.port));
+            let claims = claims.filter(|claim| claim.port.space == space);
+            claims
+                .min_by_key(|claim| claim.port.bound.is_wildcard())
+                .copied()
         };
         let left = self.latest.map_or(Duration::ZERO, |(since, good)| {
             good.saturating_sub(since.elapsed())
         });
-        if let Some(slot) = lookup(&self.listed).filter(|_| !left.is_zero()) {
-            return Found::At(slot);
-        }
         if !left.is_zero() {
-            return Found::Later(left);
+            let Some(claim) = lookup(&self.listed) else {
+                return Found::Later(left);
+            };
+            match is_bound(&claim.to_string(), User::own()) {
+                Ok(true) => return Found::At(claim.port.slot),
+                Ok(false) => self.listed.retain(|listed| *listed != claim),
+                Err(_) => return Found::Later(left.min(Self::SOONEST)),
+            }
         }
         let Ok(good) = self.list(users) else {
             return Found::Later(Self::SOONEST);
         };
         match lookup(&self.listed) {
-            Some(slot) => Found::At(slot),
+            Some(claim) => Found::At(claim.port.slot),
             // The next listener may have another port space.
-            None if self.lingering.iter().any(|claim| is_at(&claim)) => Found::Lingers(good),
+            None if self.lingering.iter().any(is_at) => Found::Lingers(good),
             None => Found::Unclaimed,
         }
     }
 
     /// The processes that were listed last.
     pub fn slots(&self) -> Vec<u16> {
-        let mut slots: Vec<_> = self.listed.iter().map(|claim| claim.slot).collect();
+        let mut slots: Vec<_> = self.listed.iter().map(|claim| claim.port.slot).collect();
         slots.sort_unstable();
         slots.dedup();
         slots
     }
 
-    /// The list has named a process that is not there any more, or does not listen.
+    /// The list has named a process that is not there any more. The next one is made at once.
     pub fn forget(&mut self, slot: u16) {
-        self.listed.retain(|claim| claim.slot != slot);
+        self.listed.retain(|claim| claim.port.slot != slot);
+        self.latest = None;
     }
 
     /// Lists claims, and returns for how long the list is good.
@@ -442,11 +457,9 @@ impl Lookup {
         let names = users().inspect_err(|_| {
             self.latest = Some((began, Self::SOONEST));
         })?;
-        let of = |mode: Mode| {
-            let names = names.iter().filter(move |name| name.mode == mode);
-            names.map(|name| name.port).collect()
-        };
-        (self.listed, self.lingering) = (of(Mode::Owned), of(Mode::Lingering));
+        let of = |mode: Mode| names.iter().filter(move |name| name.mode == mode);
+        self.listed = of(Mode::Owned).copied().collect();
+        self.lingering = of(Mode::Lingering).map(|name| name.port).collect();
         let good = (began.elapsed() * Self::SHARE).clamp(Self::SOONEST, Self::LATEST);
         self.latest = Some((Instant::now(), good));
         Ok(good)
@@ -534,12 +547,30 @@ mod tests {
         let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
         assert_eq!(found, Found::At(1));
         drop(claim);
-        std::thread::sleep(Lookup::LATEST);
         let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
         assert_eq!(found, Found::Unclaimed);
         let found = lookup.find(PortSpace::Ib, 50_001, address, 1);
         assert!(matches!(found, Found::Later(_)), "{found:?}");
         assert!(Claim::new(any).is_ok());
+    }
+
+    #[test]
+    fn a_claim_of_an_old_list_is_not_the_next_one_of_the_same_port() {
+        let listed_slowly = || {
+            std::thread::sleep(Lookup::LATEST / Lookup::SHARE);
+            users()
+        };
+        let wanted = port(50_005, to("10.1.2.3"));
+        let address = "10.1.2.3".parse().expect("an address");
+        let mut lookup = Lookup::default();
+        let mut find = || lookup.find_by(listed_slowly, (PortSpace::Ib, 50_005), (address, 1));
+        let first = Claim::new(wanted).expect("claimed");
+        assert_eq!([find(), find()], [Found::At(1); 2]);
+        drop(first);
+        let next = Claim::new(Port { slot: 2, ..wanted }).expect("claimed again");
+        assert_eq!([find(), find()], [Found::At(2); 2]);
+        drop(next);
+        assert_eq!(find(), Found::Unclaimed);
     }
 
     #[test]

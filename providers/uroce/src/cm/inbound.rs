@@ -109,9 +109,13 @@ impl State {
                     match network.hand_on(slot, packet) {
                         Ok(()) => {}
                         Err(Errno(libc::ECONNREFUSED)) => {
-                            // Its process has ended: this one answers.
+                            // Its process has ended. Another one may have claimed its port since;
+                            // any other message is answered by this process.
                             self.lookup.forget(slot);
-                            self.take_in(network, packet, mad, None);
+                            match port_of(&mad.message) {
+                                Some(_) => self.defer(packet, since, now + AGAIN),
+                                None => self.take_in(network, packet, mad, None),
+                            }
                         }
                         // The process does not keep up, or there is no descriptor or memory now.
                         Err(_) => self.defer(packet, since, now + AGAIN),
@@ -246,12 +250,13 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use super::super::claims::{Bound, Claim, Port};
     use super::super::host::End;
     use super::*;
     use crate::carrier::udp::Path;
     use kit::errno::Result;
     use std::net::Ipv4Addr;
-    use uroce_cm::wire::{LEN, Rtu};
+    use uroce_cm::wire::{LEN, Req, Rtu};
 
     /// A node that cannot hand packets on.
     struct Refusing(Errno);
@@ -274,18 +279,8 @@ mod tests {
         }
     }
 
-    /// How many messages wait after one for another process, and whether this process took it.
-    fn after_one_for_another(error: Errno) -> (usize, bool) {
-        let rtu = Rtu {
-            remote_comm_id: 7 << INDEX_BITS,
-            ..Rtu::default()
-        };
-        let mad = Mad {
-            transaction: 7,
-            modifier: 0,
-            message: rtu.into(),
-        };
-        let packet = Received {
+    fn packet() -> Received<'static> {
+        Received {
             data: &[0; 4],
             segment: 4,
             source: Ipv4Addr::LOCALHOST.into(),
@@ -294,10 +289,26 @@ mod tests {
             interface: 1,
             hop_limit: 64,
             traffic_class: 0,
-        };
+        }
+    }
+
+    fn mad(message: impl Into<Message>) -> Mad {
+        Mad {
+            transaction: 7,
+            modifier: 0,
+            message: message.into(),
+        }
+    }
+
+    /// How many messages wait after one for another process, and whether this process took it.
+    fn after_one_for_another(error: Errno) -> (usize, bool) {
+        let rtu = mad(Rtu {
+            remote_comm_id: 7 << INDEX_BITS,
+            ..Rtu::default()
+        });
         Cm::new().with(|state| {
             let now = clock::now().nanos();
-            state.deliver(&Refusing(error), &packet, &mad, now);
+            state.deliver(&Refusing(error), &packet(), &rtu, now);
             (state.deferred.len(), state.known_agent().is_some())
         })
     }
@@ -310,5 +321,32 @@ mod tests {
         }
         let after = after_one_for_another(Errno(libc::ECONNREFUSED));
         assert_eq!(after, (0, true));
+    }
+
+    #[test]
+    fn a_request_for_a_process_that_ended_waits_until_its_port_is_listed_again() {
+        let bound = Bound::To(Ipv4Addr::LOCALHOST.into(), 0);
+        let claim = Claim::new(Port {
+            slot: 7,
+            space: PortSpace::Tcp,
+            port: 50_006,
+            bound,
+            shared: false,
+        });
+        let req = mad(Req {
+            service_id: ip::service_id(PortSpace::Tcp, 50_006),
+            ..Req::default()
+        });
+        let network = Refusing(Errno(libc::ECONNREFUSED));
+        Cm::new().with(|state| {
+            let now = clock::now().nanos();
+            state.deliver(&network, &packet(), &req, now);
+            assert_eq!(state.deferred.len(), 1);
+            assert!(state.known_agent().is_none());
+            drop(claim.expect("claimed"));
+            state.deliver(&network, &packet(), &req, now);
+            assert_eq!(state.deferred.len(), 1);
+            assert!(state.known_agent().is_some());
+        });
     }
 }
