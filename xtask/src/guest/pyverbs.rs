@@ -152,7 +152,50 @@ pub fn parse(text: &str) -> Vec<Record> {
     }
     let unfinished = open.map(|name| Record::new(name, Verdict::Fail, "no result was printed"));
     records.extend(unfinished);
+    explain(&mut records, text);
     records
+}
+
+/// Adds the exceptions of failed tests to their results, and everything that such a test printed.
+/// Tests that start processes print the errors of those, and raise an exception that names none.
+fn explain(records: &mut [Record], text: &str) {
+    for record in records.iter_mut().filter(|r| r.verdict == Verdict::Fail) {
+        let reason = [
+            Some(record.reason.clone()),
+            exception(text, &record.name),
+            printed(text, &record.name),
+        ];
+        let reason: Vec<_> = reason.into_iter().flatten().collect();
+        *record = Record::new(&record.name, record.verdict, reason.join("; "));
+    }
+}
+
+/// The last line of the traceback of a test.
+fn exception<'a>(text: &'a str, name: &str) -> Option<String> {
+    let ended = |line: &&str| line.starts_with("======") || line.starts_with("Ran ");
+    let is_of = |line: &&str| {
+        let rest = ["FAIL: ", "ERROR: "].map(|kind| line.strip_prefix(kind));
+        rest.into_iter()
+            .flatten()
+            .filter_map(heading)
+            .any(|own| own == name)
+    };
+    let report = text.lines().skip_while(|line| !line.starts_with("======"));
+    let traceback = report
+        .skip_while(|line| !is_of(line))
+        .take_while(|line| !ended(line));
+    let has_text = |line: &&'a str| !line.trim().is_empty() && !line.starts_with("-----");
+    let last = traceback.skip(1).filter(has_text).last()?;
+    Some(last.to_owned())
+}
+
+/// What a test printed between its name and its result, in whole lines.
+fn printed(text: &str, name: &str) -> Option<String> {
+    let results = text.lines().take_while(|line| !line.starts_with("======"));
+    let from = results.skip_while(|line| heading(line).as_deref() != Some(name));
+    let own = from.skip(1).take_while(|line| heading(line).is_none());
+    let lines: Vec<_> = own.filter(|line| result(line).is_none()).collect();
+    (!lines.is_empty()).then(|| lines.join(" "))
 }
 
 /// The full name in a line that begins a test.
@@ -208,12 +251,24 @@ test_quote (tests.test_qp.QPTest.test_quote) ... skipped \"Can't run\"
 test_loud (tests.test_qp.QPTest.test_loud) ... a warning (of some kind)
 ok
 test_bad (tests.test_qp.QPTest.test_bad)
-Says more ... FAIL
+Says more ... Player active got: Bad file descriptor
+FAIL
 test_worse (tests.test_qp.QPTest.test_worse) ... ERROR
 test_crash (tests.test_qp.QPTest.test_crash) ... 
 ======================================================================
 FAIL: test_bad (tests.test_qp.QPTest.test_bad)
 Says more ... ok
+----------------------------------------------------------------------
+Traceback (most recent call last):
+  File \"test_qp.py\", line 7, in test_bad
+Exception: Exception in active side occurred
+
+======================================================================
+ERROR: test_worse (tests.test_qp.QPTest.test_worse)
+----------------------------------------------------------------------
+Traceback (most recent call last):
+OSError: [Errno 9] Bad file descriptor
+
 ----------------------------------------------------------------------
 Ran 7 tests in 14.801s
 
@@ -247,6 +302,27 @@ FAILED (failures=1, errors=1, skipped=2)
             find("test_quote").map(|r| r.reason.as_str()),
             Some("Can't run")
         );
+    }
+
+    #[test]
+    fn a_failure_has_its_exception_and_the_output_of_its_processes() {
+        let records = parse(TEXT);
+        let reason = |name: &str| {
+            let record = records.iter().find(|record| record.name.ends_with(name));
+            record.map(|record| record.reason.as_str())
+        };
+        assert_eq!(
+            reason("test_bad"),
+            Some(
+                "FAIL; Exception: Exception in active side occurred; \
+                 Says more ... Player active got: Bad file descriptor"
+            )
+        );
+        assert_eq!(
+            reason("test_worse"),
+            Some("ERROR; OSError: [Errno 9] Bad file descriptor")
+        );
+        assert_eq!(reason("test_crash"), Some("no result was printed"));
     }
 
     #[test]
