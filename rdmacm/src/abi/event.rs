@@ -1,9 +1,9 @@
 //! `struct rdma_cm_event`, as the program receives it.
 
+use super::spare::Spare;
 use super::{rdma_cm_event, rdma_cm_event_param, rdma_cm_id, rdma_conn_param, rdma_ud_param};
 use core::ffi::{CStr, c_void};
 use core::ptr::{NonNull, null, null_mut};
-use core::sync::atomic::{AtomicPtr, Ordering};
 use kit::abi::ibv_ah_attr;
 use kit::cm::{Record, UdParam};
 use kit::errno::{Errno, Result};
@@ -89,11 +89,8 @@ pub struct EventBlock(NonNull<Block>);
 // SAFETY: memory of the process, given to one program thread at a time.
 unsafe impl Send for EventBlock {}
 
-/// A block without an owner, or NULL. Most programs acknowledge each event before they take the
-/// next, so one block serves all of them. A thread gets it by an exchange for NULL, so one thread
-/// alone; a thread that has a block too many exchanges NULL for it. There is no state between the
-/// two that a forked child could find.
-static SPARE: AtomicPtr<Block> = AtomicPtr::new(null_mut());
+/// Most programs acknowledge each event before they take the next, so one block serves all of them.
+static SPARE: Spare<Block> = Spare::new();
 
 impl EventBlock {
     /// A block for a record that is to be written. Bytes that are not written are zero, or those of
@@ -103,8 +100,9 @@ impl EventBlock {
     /// ENOMEM.
     #[inline]
     pub fn new() -> Result<Self> {
-        let spare = SPARE.swap(null_mut(), Ordering::Acquire);
-        NonNull::new(spare).map_or_else(Self::allocate, |block| Ok(Self(block)))
+        SPARE
+            .take()
+            .map_or_else(Self::allocate, |block| Ok(Self(block)))
     }
 
     #[cold]
@@ -115,9 +113,10 @@ impl EventBlock {
 
     /// Frees the block that is kept without an owner.
     pub fn release() {
-        let spare = SPARE.swap(null_mut(), Ordering::Acquire);
-        // SAFETY: NULL, or a block of this library without an owner.
-        unsafe { memory::free(spare.cast()) }
+        if let Some(spare) = SPARE.take() {
+            // SAFETY: a block of this library, which has no other owner.
+            unsafe { memory::free(spare.as_ptr().cast()) }
+        }
     }
 
     pub fn into_raw(self) -> *mut c_void {
@@ -202,11 +201,9 @@ impl EventBlock {
 impl Drop for EventBlock {
     #[inline]
     fn drop(&mut self) {
-        let block = self.0.as_ptr();
-        let kept = SPARE.compare_exchange(null_mut(), block, Ordering::Release, Ordering::Relaxed);
-        if kept.is_err() {
+        if !SPARE.keep(self.0) {
             // SAFETY: the block is this library's, and is freed once.
-            unsafe { memory::free(block.cast()) }
+            unsafe { memory::free(self.0.as_ptr().cast()) }
         }
     }
 }

@@ -21,6 +21,7 @@ mod event;
 mod id;
 mod poll;
 mod sockaddr;
+mod spare;
 
 pub use addrinfo::{AddrInfo, Hints};
 pub use buffers::Buffers;
