@@ -3,7 +3,7 @@
 use super::spare::Spare;
 use super::{rdma_cm_event, rdma_cm_event_param, rdma_cm_id, rdma_conn_param, rdma_ud_param};
 use core::ffi::{CStr, c_void};
-use core::ptr::{NonNull, null, null_mut};
+use core::ptr::{NonNull, null};
 use kit::abi::ibv_ah_attr;
 use kit::cm::{Record, UdParam};
 use kit::errno::{Errno, Result};
@@ -327,6 +327,7 @@ mod tests {
     use super::*;
     use bytemuck::Zeroable;
     use core::mem::{MaybeUninit, offset_of};
+    use core::ptr::null_mut;
 
     /// An address handle's attributes, all of whose bytes are set, the gaps too.
     fn with_full_gaps() -> ibv_ah_attr {
