@@ -378,6 +378,9 @@ impl Provider for Context {
     fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
         let found = cq.poll(room);
         if found > 0 || room.is_empty() {
+            if !cq.is_empty() {
+                self.node.polled(Caller::Poller(threads::mark()));
+            }
             return Ok(found);
         }
         self.progress_for(cq);

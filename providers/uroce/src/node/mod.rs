@@ -348,6 +348,16 @@ impl Node {
         }
     }
 
+    /// A thread polled a completion queue that has more completions: it polls again, so the progress
+    /// thread leaves the packets to it. They are received when the queue is empty, or after some
+    /// more polls.
+    #[inline]
+    pub fn polled(&self, caller: Caller) {
+        if self.inner.transport().alarm.polled_backlog() {
+            self.progress(caller);
+        }
+    }
+
     /// A thread has posted requests by some calls.
     #[inline]
     pub fn posted(&self) {

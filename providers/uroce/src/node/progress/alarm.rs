@@ -27,6 +27,9 @@ use std::time::Duration;
 const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
 /// Pollers that leave the sockets alone beside busy rings look at them after so long. About 1 ms.
 const LONG: u64 = 1000 * cycles::IN_A_MICROSECOND;
+/// A thread that polls a queue with a backlog of completions looks for packets at one of so many
+/// polls.
+const BACKLOG: u64 = 8;
 /// The longest wait that nothing ends early, in nanoseconds.
 const BLIND: u64 = 1_000_000;
 /// The numbers in the set of all: of the sockets by which this host's processes speak, and of the
@@ -106,6 +109,16 @@ impl Alarm {
     pub fn polled(&self) {
         let polls = self.polls.load(Relaxed);
         self.polls.store(polls.wrapping_add(1), Relaxed);
+    }
+
+    /// The same, of a queue that has more completions. Returns whether the thread is to look for
+    /// packets, as it does at one of [`BACKLOG`] polls: the packets of other queues, and
+    /// acknowledgements, wait meanwhile.
+    #[inline]
+    pub fn polled_backlog(&self) -> bool {
+        let polls = self.polls.load(Relaxed).wrapping_add(1);
+        self.polls.store(polls, Relaxed);
+        polls.is_multiple_of(BACKLOG)
     }
 
     /// A thread has posted some requests. Of two at once one may be missed, as of polls.

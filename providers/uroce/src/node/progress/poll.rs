@@ -387,6 +387,29 @@ mod tests {
             }
         }
 
+        /// A thread that takes completions from a full queue counts as one that polls, and receives
+        /// the packets of other queues meanwhile.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_poller_with_a_backlog_of_completions_looks_at_the_sockets() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node();
+            let alarm = &node.transport().alarm;
+            let _alone = SENDING.lock();
+            send_a_packet(&node);
+            let before = alarm.polls.load(Relaxed);
+            let mut polls = (1..=16).skip_while(|_| {
+                if alarm.polled_backlog() {
+                    node.progress.progress(Caller::Poller(OWN));
+                }
+                alarm.has_some()
+            });
+            let polls = polls.next().expect("it looked");
+            assert!(alarm.polls.load(Relaxed) - before >= polls);
+        }
+
         /// The program finds a message at each of its few polls.
         #[test]
         #[ignore = "run by in_a_namespace"]
