@@ -51,6 +51,7 @@ const NODES: stub::Nodes<'_> = &[
             "ibv_query_port",
             "ibv_query_qp",
             "ibv_reg_mr",
+            "ibv_resize_cq",
             "ibv_wc_status_str",
         ],
     ),

@@ -294,6 +294,9 @@ struct QueueInner {
     work: Mutex<HashMap<u32, Weak<WorkQueue>>>,
 }
 
+const TOO_FEW: &str =
+    "the completion queue has fewer entries than its queue pairs may have requests";
+
 /// The number of the next completion queue.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
@@ -348,13 +351,44 @@ impl CompletionQueue {
         work.insert(queue.number(), Arc::downgrade(queue));
         let served = work.values().filter_map(Weak::upgrade);
         let needed: u64 = served.map(|queue| u64::from(queue.completions())).sum();
-        if needed > u64::from(calls::cq_capacity(&self.0.object)) {
+        if needed > u64::from(calls::cq_capacity(&self.0.object, &work)) {
             work.remove(&queue.number());
-            return Err(Error::new(function, libc::ENOSPC).because(
-                "the completion queue has fewer entries than its queue pairs may have requests",
-            ));
+            return Err(Error::new(function, libc::ENOSPC).because(TOO_FEW));
         }
         Ok(())
+    }
+
+    /// How many completions it holds: at least as many as were asked for.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        calls::cq_capacity(&self.0.object, &self.work())
+    }
+
+    /// Makes room for at least that many completions, those included that wait.
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// let cq = context.completion_queue(1)?;
+    /// cq.resize(2000)?;
+    /// let qp = pd.reliable(&cq).sends(1000).receives(1000).build()?;
+    /// assert_eq!(cq.resize(100).unwrap_err().errno(), libc::ENOSPC);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_resize_cq(3): EOPNOTSUPP if the device cannot, EINVAL for more entries than it has or
+    /// fewer than completions wait; ENOSPC for fewer than its queue pairs may have requests
+    /// ([`QueuePairBuilder`](crate::QueuePairBuilder)).
+    pub fn resize(&self, entries: u32) -> Result<()> {
+        let work = self.work();
+        let served = work.values().filter_map(Weak::upgrade);
+        let needed: u64 = served.map(|queue| u64::from(queue.completions())).sum();
+        if needed > u64::from(entries) {
+            return Err(Error::new("ibv_resize_cq", libc::ENOSPC).because(TOO_FEW));
+        }
+        calls::resize_cq(&self.0.object, entries, &work)
     }
 
     /// Takes the completions that there are, up to 32 at once.

@@ -109,6 +109,8 @@
 mod address;
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod attributes;
+mod changes;
 mod completion;
 #[cfg(feature = "connection")]
 pub mod connection;
@@ -117,9 +119,12 @@ mod device;
 mod domain;
 mod error;
 mod memory;
+mod modify;
 mod qp;
+mod rate;
 mod request;
 mod srq;
+mod state;
 mod sys;
 #[cfg(feature = "tools")]
 #[doc(hidden)]
@@ -128,6 +133,8 @@ pub mod tools;
 pub use address::{AddressHandle, Endpoint};
 #[cfg(feature = "tokio")]
 pub use asynchronous::AsyncCompletionQueue;
+pub use attributes::QueuePairAttributes;
+pub use changes::Changes;
 pub use completion::{
     Completion, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Operation, WorkError,
 };
@@ -141,8 +148,10 @@ pub use qp::{
     Connected, Datagram, QueuePair, QueuePairBuilder, Reliable, Transport, UnconnectedQueuePair,
     Unreliable,
 };
+pub use rate::RateLimit;
 pub use request::{ReceiveRequest, SendRequest};
 pub use srq::SharedReceiveQueue;
+pub use state::State;
 
 #[cfg(all(feature = "static", not(feature = "system")))]
 extern crate ferroverbs_static as _;

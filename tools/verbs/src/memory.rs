@@ -38,6 +38,16 @@ impl Access {
     /// Writes of a device need not arrive in order.
     pub const RELAXED_ORDERING: Self = Self(IBV_ACCESS_RELAXED_ORDERING);
 
+    pub(crate) fn of_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Whether it has all of the other.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
     /// `enum ibv_access_flags`.
     pub(crate) fn bits(self) -> u32 {
         self.0

@@ -268,6 +268,10 @@ impl<T: Transport> QueuePairBuilder<T> {
             qp,
             endpoint,
             route,
+            own: Some(Own {
+                access: self.access,
+                patience: self.patience,
+            }),
         };
         Ok((inner, self))
     }
@@ -294,17 +298,8 @@ impl<T: Connected> QueuePairBuilder<T> {
     /// domain; ENOSPC if a completion queue has too few entries ([`QueuePairBuilder`]).
     pub fn build(self) -> Result<UnconnectedQueuePair<T>> {
         let (inner, builder) = self.make()?;
-        let mut attr = ibv_qp_attr::zeroed();
-        attr.qp_state = IBV_QPS_INIT;
-        attr.port_num = inner.route.port;
-        attr.qp_access_flags = builder.access.bits();
-        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-        calls::modify_qp(&inner.qp, attr, mask)?;
-        Ok(UnconnectedQueuePair {
-            inner,
-            patience: builder.patience,
-            transport: PhantomData,
-        })
+        inner.initialise(builder.access)?;
+        Ok(UnconnectedQueuePair::new(inner, builder.patience))
     }
 }
 
@@ -328,6 +323,13 @@ impl QueuePairBuilder<Reliable> {
         self.patience.rnr_retries = count;
         self
     }
+
+    /// How long the peer waits before it repeats a message for which there was no receive request:
+    /// a code of ibv_modify_qp(3), up to 31; 12 (0.64 ms) otherwise.
+    pub fn rnr_timer(mut self, code: u8) -> Self {
+        self.patience.rnr_timer = code;
+        self
+    }
 }
 
 impl QueuePairBuilder<Datagram> {
@@ -340,18 +342,7 @@ impl QueuePairBuilder<Datagram> {
     pub fn build(self, qkey: u32) -> Result<QueuePair<Datagram>> {
         let (mut inner, _) = self.make()?;
         inner.endpoint.qkey = qkey;
-        let mut attr = ibv_qp_attr::zeroed();
-        attr.qkey = qkey;
-        attr.port_num = inner.route.port;
-        attr.sq_psn = inner.endpoint.psn;
-        for (state, mask) in [
-            (IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-            (IBV_QPS_RTR, 0),
-            (IBV_QPS_RTS, IBV_QP_SQ_PSN),
-        ] {
-            attr.qp_state = state;
-            calls::modify_qp(&inner.qp, attr, mask | IBV_QP_STATE)?;
-        }
+        inner.ready_for_datagrams()?;
         Ok(QueuePair::new(inner))
     }
 }
@@ -366,8 +357,17 @@ pub(crate) struct Pair {
     /// Multicast groups, which are left before the queue pair is destroyed.
     groups: Mutex<Vec<[u8; 16]>>,
     pub(crate) qp: calls::Qp,
-    endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     route: Route,
+    /// The values that it is connected again with; none if the connection manager connects it.
+    own: Option<Own>,
+}
+
+/// Values of the builder that a connection has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    pub access: Access,
+    pub patience: Patience,
 }
 
 impl Pair {
@@ -383,6 +383,7 @@ impl Pair {
                 ..Endpoint::default()
             },
             route,
+            own: None,
         }
     }
 
@@ -417,9 +418,53 @@ impl Pair {
     }
 
     fn shut_down(&self) -> Result<()> {
+        self.change_state(IBV_QPS_ERR)
+    }
+
+    pub(crate) fn change_state(&self, state: ibv_qp_state) -> Result<()> {
         let mut attr = ibv_qp_attr::zeroed();
-        attr.qp_state = IBV_QPS_ERR;
+        attr.qp_state = state;
         calls::modify_qp(&self.qp, attr, IBV_QP_STATE)
+    }
+
+    pub(crate) fn initialise(&self, access: Access) -> Result<()> {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qp_state = IBV_QPS_INIT;
+        attr.port_num = self.route.port;
+        attr.qp_access_flags = access.bits();
+        let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        calls::modify_qp(&self.qp, attr, mask)
+    }
+
+    pub(crate) fn ready_for_datagrams(&self) -> Result<()> {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.qkey = self.endpoint.qkey;
+        attr.port_num = self.route.port;
+        attr.sq_psn = self.endpoint.psn;
+        for (state, mask) in [
+            (IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+            (IBV_QPS_RTR, 0),
+            (IBV_QPS_RTS, IBV_QP_SQ_PSN),
+        ] {
+            attr.qp_state = state;
+            calls::modify_qp(&self.qp, attr, mask | IBV_QP_STATE)?;
+        }
+        Ok(())
+    }
+
+    /// Moves it into the state RESET, and frees its requests, which the device has given up.
+    /// Those of a shared receive queue stay there.
+    pub(crate) fn reset(&mut self) -> Result<Own> {
+        let managed = Error::new("ibv_modify_qp", libc::EINVAL);
+        let managed = managed.because("the connection manager has connected the queue pair");
+        let own = self.own.ok_or(managed)?;
+        self.change_state(IBV_QPS_RESET)?;
+        drop(self.qp.sends.clear());
+        if self.qp.srq.is_none() {
+            drop(self.qp.receives.clear());
+        }
+        self.endpoint.psn = random() & 0x00ff_ffff;
+        Ok(own)
     }
 }
 
@@ -439,6 +484,16 @@ pub struct UnconnectedQueuePair<T> {
     inner: Pair,
     patience: Patience,
     transport: PhantomData<T>,
+}
+
+impl<T> UnconnectedQueuePair<T> {
+    pub(crate) fn new(inner: Pair, patience: Patience) -> Self {
+        Self {
+            inner,
+            patience,
+            transport: PhantomData,
+        }
+    }
 }
 
 impl<T: Connected> UnconnectedQueuePair<T> {
@@ -511,7 +566,7 @@ impl<T> fmt::Debug for UnconnectedQueuePair<T> {
 /// A queue pair that can send and receive. When it is dropped, it is destroyed, and the memory of
 /// requests in flight is freed.
 pub struct QueuePair<T> {
-    inner: Pair,
+    pub(crate) inner: Pair,
     transport: PhantomData<T>,
 }
 

@@ -212,11 +212,23 @@ pub(crate) fn channel_event(channel: &Channel) -> Result<usize> {
 /// A completion queue.
 pub(crate) type Cq = Object<ibv_cq, (Context, Option<CompletionChannel>)>;
 
+/// The lock of a completion queue, with the work queues whose requests complete there.
+pub(crate) type Work<'a> = MutexGuard<'a, HashMap<u32, Weak<WorkQueue>>>;
+
 /// How many completions a queue holds.
-pub(crate) fn cq_capacity(cq: &Cq) -> u32 {
-    // SAFETY: the queue lives, and is not resized.
+pub(crate) fn cq_capacity(cq: &Cq, _: &Work<'_>) -> u32 {
+    // SAFETY: the queue lives, and is resized under the lock alone.
     let entries = unsafe { (*cq.as_ptr()).cqe };
     u32::try_from(entries).unwrap_or(0)
+}
+
+/// ibv_resize_cq(3).
+pub(crate) fn resize_cq(cq: &Cq, entries: u32, _: &Work<'_>) -> Result<()> {
+    let entries = c_int::try_from(entries).unwrap_or(c_int::MAX);
+    // SAFETY: the queue lives; the lock is held, which all readers of its size hold.
+    status("ibv_resize_cq", unsafe {
+        raw::ibv_resize_cq(cq.as_ptr(), entries)
+    })
 }
 
 /// A completion queue whose events have the number.
@@ -244,7 +256,7 @@ pub(crate) fn create_cq(
 pub(crate) fn poll(
     cq: &Cq,
     stamps: Option<Stamps>,
-    _: &MutexGuard<'_, HashMap<u32, Weak<WorkQueue>>>,
+    _: &Work<'_>,
     room: &mut Room,
 ) -> Result<usize> {
     match stamps {
@@ -345,6 +357,35 @@ pub(crate) fn modify_qp(qp: &Qp, mut attr: ibv_qp_attr, mask: ibv_qp_attr_mask) 
     // SAFETY: the queue pair lives.
     let code = unsafe { raw::ibv_modify_qp(qp.as_ptr(), &raw mut attr, mask.cast_signed()) };
     status("ibv_modify_qp", code)
+}
+
+/// What ibv_query_qp(3) answers.
+pub(crate) struct Queried {
+    pub attr: ibv_qp_attr,
+    /// What the queue pair was made with.
+    pub cap: ibv_qp_cap,
+}
+
+/// ibv_query_qp(3), of all attributes. A device answers those that it has.
+pub(crate) fn query_qp(qp: &Qp) -> Result<Queried> {
+    // All bits of `enum ibv_qp_attr_mask` up to IBV_QP_DEST_QPN, and the limit of the rate.
+    let mask = ((IBV_QP_DEST_QPN << 1) - 1) | IBV_QP_RATE_LIMIT;
+    let mut attr = ibv_qp_attr::zeroed();
+    let mut init = ibv_qp_init_attr {
+        qp_context: ptr::null_mut(),
+        send_cq: ptr::null_mut(),
+        recv_cq: ptr::null_mut(),
+        srq: ptr::null_mut(),
+        cap: ibv_qp_cap::zeroed(),
+        qp_type: 0,
+        sq_sig_all: 0,
+    };
+    let (at, mask) = (qp.as_ptr(), mask.cast_signed());
+    // SAFETY: the queue pair lives; both structures may be written.
+    let code = unsafe { raw::ibv_query_qp(at, &raw mut attr, mask, &raw mut init) };
+    status("ibv_query_qp", code)?;
+    let cap = init.cap;
+    Ok(Queried { attr, cap })
 }
 
 /// Joins a multicast group, or leaves it.

@@ -7,7 +7,7 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 
 use super::{
-    calls::{Cq, Device},
+    calls::{Cq, Device, Qp},
     object::{Object, made, status},
     post::{AT_ONCE, Room, Stamps},
     raw,
@@ -16,6 +16,7 @@ use crate::{
     completion::CompletionChannel,
     context::Context,
     error::{Error, Result},
+    rate::RateLimit,
 };
 
 /// A verb of the extended context, as the inline functions of verbs.h find it: a mark in the
@@ -47,6 +48,21 @@ pub(crate) fn query_device(device: &Device) -> Result<ibv_device_attr_ex> {
     let code = unsafe { verb(device.as_ptr(), ptr::null(), &raw mut attr, size) };
     status(VERB, code)?;
     Ok(attr)
+}
+
+/// ibv_modify_qp_rate_limit(3).
+pub(crate) fn limit_rate(qp: &Qp, limit: RateLimit) -> Result<()> {
+    const VERB: &str = "ibv_modify_qp_rate_limit";
+    let device = qp.pd.context().object();
+    let verb = extended!(device, "ibv_modify_qp_rate_limit", modify_qp_rate_limit)?;
+    let mut attr = ibv_qp_rate_limit_attr {
+        rate_limit: limit.rate,
+        max_burst_sz: limit.burst,
+        typical_pkt_sz: limit.packet,
+        comp_mask: 0,
+    };
+    // SAFETY: the queue pair lives; the structure lives during the call.
+    status(VERB, unsafe { verb(qp.as_ptr(), &raw mut attr) })
 }
 
 /// ibv_query_gid_table(3).

@@ -181,6 +181,19 @@ impl WorkQueue {
         }
     }
 
+    /// Takes all requests out, which no device has any more. Late completions find none of them.
+    pub(crate) fn clear(&self) -> Vec<InFlight> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *waiting {
+            Waiting::Sends { first, requests } => {
+                let places = u32::try_from(requests.len()).unwrap_or(u32::MAX);
+                *first = first.wrapping_add(places);
+                requests.drain(..).flatten().collect()
+            }
+            Waiting::Receives { requests, .. } => requests.drain().map(|(_, one)| one).collect(),
+        }
+    }
+
     fn wr_id(&self, place: u32) -> u64 {
         u64::from(self.number) << 32 | u64::from(place)
     }
@@ -318,6 +331,22 @@ mod tests {
             // It was unsignaled; the completion of a later one is not its own.
             assert_eq!(completed(&queue, next), [(12, true)]);
             assert_eq!(completed(&queue, place), [(1, true)]);
+        }
+    }
+
+    #[test]
+    fn a_cleared_queue_ignores_late_completions() {
+        for queue in [
+            WorkQueue::of_sends("test", 3).unwrap(),
+            WorkQueue::of_receives("test", 3).unwrap(),
+        ] {
+            let late = [12, 13].map(|id| posted(&queue, id));
+            let mut cleared: Vec<_> = queue.clear().iter().map(|one| one.id).collect();
+            cleared.sort_unstable();
+            assert_eq!(cleared, [12, 13]);
+            let places = [14, 15, 16].map(|id| posted(&queue, id));
+            assert_eq!(late.map(|place| completed(&queue, place)), [[], []]);
+            assert_eq!(completed(&queue, places[0]), [(14, true)]);
         }
     }
 

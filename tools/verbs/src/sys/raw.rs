@@ -67,6 +67,7 @@ unsafe extern "C" {
         mask: c_int,
         init: *mut ibv_qp_init_attr,
     ) -> c_int;
+    pub fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
     pub fn ibv_reg_mr(
         pd: *mut ibv_pd,
         addr: *mut c_void,
