@@ -60,6 +60,7 @@ const NODES: stub::Nodes<'_> = &[
         "IBVERBS_1.11",
         &["_ibv_query_gid_ex", "_ibv_query_gid_table"],
     ),
+    ("IBVERBS_1.12", &["ibv_reg_dmabuf_mr"]),
 ];
 
 /// The functions that `src/sys/cm/raw.rs` declares.

@@ -89,6 +89,18 @@ pub(crate) struct Route {
     pub hop_limit: u8,
 }
 
+impl Default for Route {
+    fn default() -> Self {
+        Self {
+            port: 1,
+            gid_index: 0,
+            service_level: 0,
+            traffic_class: 0,
+            hop_limit: 64,
+        }
+    }
+}
+
 impl Route {
     pub(crate) fn to(self, lid: u16, gid: [u8; 16]) -> ibv_ah_attr {
         let mut attr = ibv_ah_attr::zeroed();

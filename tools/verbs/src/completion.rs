@@ -44,6 +44,10 @@ pub enum Operation {
     FetchAdd,
     /// Atomic comparison and exchange.
     CompareSwap,
+    /// A memory window was bound or unbound.
+    Bind,
+    /// A key was invalidated.
+    Invalidate,
     /// A message was received.
     Receive,
     /// A peer wrote to a memory region, with immediate data.
@@ -94,6 +98,8 @@ pub struct Completion {
     pub bytes: usize,
     /// The immediate data that came along.
     pub immediate: Option<u32>,
+    /// The key that a received message has invalidated.
+    pub invalidated: Option<u32>,
     /// The number of the queue pair.
     pub queue_pair: u32,
     /// The queue pair that sent a datagram.
@@ -126,6 +132,7 @@ impl Completion {
                 false => 0,
             },
             immediate: post::immediate(wc).filter(|_| received),
+            invalidated: post::invalidated(wc).filter(|_| received),
             queue_pair: wc.qp_num,
             source: if received { wc.src_qp } else { 0 },
             has_grh: received && wc.wc_flags & IBV_WC_GRH != 0,
@@ -142,6 +149,7 @@ impl Completion {
             result: Ok(()),
             bytes: 0,
             immediate: None,
+            invalidated: None,
             queue_pair: wc.qp_num,
             source: 0,
             has_grh: false,

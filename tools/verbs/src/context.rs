@@ -3,7 +3,7 @@
 
 use std::{
     fmt,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
     sync::Arc,
 };
 
@@ -14,9 +14,11 @@ use kit::abi::{
 
 use crate::{
     completion::{CompletionChannel, CompletionQueue, CompletionQueueBuilder},
+    device_memory::DeviceMemory,
     domain::ProtectionDomain,
     error::{Error, Result},
     sys::{calls, extended},
+    xrc::XrcDomain,
 };
 
 /// An open device. Copies are the same one; it is closed with the last copy and the last object
@@ -44,6 +46,22 @@ impl Context {
     /// Of ibv_alloc_pd(3).
     pub fn protection_domain(&self) -> Result<ProtectionDomain> {
         ProtectionDomain::new(self)
+    }
+
+    /// Makes an XRC domain.
+    ///
+    /// # Errors
+    /// Of ibv_open_xrcd(3): EOPNOTSUPP if the device has no XRC.
+    pub fn xrc_domain(&self) -> Result<XrcDomain> {
+        XrcDomain::new(self, None)
+    }
+
+    /// Opens the XRC domain of a file, which processes share.
+    ///
+    /// # Errors
+    /// Of ibv_open_xrcd(3): EOPNOTSUPP if the device has no XRC.
+    pub fn xrc_domain_of(&self, file: BorrowedFd<'_>) -> Result<XrcDomain> {
+        XrcDomain::new(self, Some(file))
     }
 
     /// Makes a completion queue for at least that many completions: those of all requests that its
@@ -82,6 +100,15 @@ impl Context {
     /// Of ibv_create_comp_channel(3).
     pub fn completion_channel(&self) -> Result<CompletionChannel> {
         CompletionChannel::new(self)
+    }
+
+    /// Allocates memory of the device, at an address that is a multiple of two to this power.
+    ///
+    /// # Errors
+    /// Of ibv_alloc_dm(3): EOPNOTSUPP if the device has no memory for programs, EINVAL or
+    /// ENOMEM if it has not that much.
+    pub fn device_memory(&self, length: usize, log_align: u32) -> Result<DeviceMemory> {
+        DeviceMemory::new(self, length, log_align)
     }
 
     /// What the device can do.

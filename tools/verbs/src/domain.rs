@@ -1,16 +1,23 @@
 //! Protection domains.
 #![forbid(unsafe_code)]
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range, os::fd::BorrowedFd, sync::Arc};
 
 use crate::{
     completion::CompletionQueue,
     context::Context,
-    error::Result,
+    device_memory::DeviceMemory,
+    error::{Error, Result},
     memory::{Access, Buffer, MemoryRegion},
-    qp::{Datagram, QueuePairBuilder, Reliable, Unreliable},
+    qp::QueuePairBuilder,
     srq::SharedReceiveQueue,
-    sys::calls,
+    sys::{
+        calls,
+        owner::{ExclusiveMemory, MemoryOwner},
+        region::Dmabuf,
+    },
+    transport::{Datagram, Reliable, Unreliable, XrcInitiator},
+    window::MemoryWindow,
 };
 
 /// A protection domain: memory, queue pairs and address handles of one domain work together.
@@ -53,6 +60,92 @@ impl ProtectionDomain {
         MemoryRegion::new(self, length, access)
     }
 
+    /// Registers memory of the program's own that this program alone accesses, for example a
+    /// vector.
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// let buffer = pd.buffer_of(b"a message".to_vec())?;
+    /// assert_eq!(&*buffer, b"a message");
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_reg_mr(3). The owner is dropped then.
+    pub fn buffer_of(&self, owner: impl ExclusiveMemory) -> Result<Buffer> {
+        Buffer::of(self, owner)
+    }
+
+    /// Registers memory of the program's own that remote peers may access, and other processes: for
+    /// example memory that is mapped. The region has its owner, whose type states by `unsafe` that
+    /// the memory stays ([`MemoryOwner`]).
+    ///
+    /// # Errors
+    /// Of ibv_reg_mr(3). The owner is dropped then.
+    pub fn region_of(&self, owner: impl MemoryOwner, access: Access) -> Result<MemoryRegion> {
+        MemoryRegion::of(self, owner, access)
+    }
+
+    /// Registers a part of a DMA buffer, such as memory of a GPU. `address` is that of its first
+    /// byte in requests. This process does not access it: [`MemoryRegion::read`] and
+    /// [`MemoryRegion::write`] fail with EOPNOTSUPP.
+    ///
+    /// # Errors
+    /// Of ibv_reg_dmabuf_mr(3): EOPNOTSUPP if the device has no such regions, as uroce and
+    /// soft-RoCE.
+    pub fn dmabuf_region(
+        &self,
+        fd: BorrowedFd<'_>,
+        range: Range<u64>,
+        address: u64,
+        access: Access,
+    ) -> Result<MemoryRegion> {
+        let invalid = Error::new("ibv_reg_dmabuf_mr", libc::EINVAL);
+        let length = range.end.checked_sub(range.start);
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        let part = Dmabuf {
+            fd,
+            offset: range.start,
+            length: length.ok_or(invalid)?,
+            address,
+        };
+        MemoryRegion::of_dmabuf(self, part, access)
+    }
+
+    /// Registers a part of a device's memory. Its addresses begin at 0. It is copied by
+    /// [`DeviceMemory::read`] and [`DeviceMemory::write`]; those of the region fail with
+    /// EOPNOTSUPP.
+    ///
+    /// # Errors
+    /// Of ibv_reg_dm_mr(3): EOPNOTSUPP if the device has no such regions; EINVAL for memory of
+    /// another open device, and past the end.
+    pub fn device_memory_region(
+        &self,
+        memory: &DeviceMemory,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<MemoryRegion> {
+        MemoryRegion::of_device(self, memory, range, access)
+    }
+
+    /// Makes a memory window of type 1.
+    ///
+    /// # Errors
+    /// Of ibv_alloc_mw(3): EOPNOTSUPP if the device has no windows.
+    pub fn memory_window(&self) -> Result<MemoryWindow> {
+        MemoryWindow::of_type_1(self)
+    }
+
+    /// Makes a memory window of type 2.
+    ///
+    /// # Errors
+    /// Of ibv_alloc_mw(3): EOPNOTSUPP if the device has no windows.
+    pub fn memory_window_2(&self) -> Result<MemoryWindow> {
+        MemoryWindow::of_type_2(self)
+    }
+
     /// Makes a shared receive queue for that many requests of at most that many segments.
     ///
     /// # Errors
@@ -68,6 +161,11 @@ impl ProtectionDomain {
 
     /// Begins a queue pair of an unreliable connection (UC).
     pub fn unreliable(&self, cq: &CompletionQueue) -> QueuePairBuilder<Unreliable> {
+        QueuePairBuilder::new(self, cq)
+    }
+
+    /// Begins a sending queue pair of XRC, whose completions go to `cq`.
+    pub fn xrc_initiator(&self, cq: &CompletionQueue) -> QueuePairBuilder<XrcInitiator> {
         QueuePairBuilder::new(self, cq)
     }
 

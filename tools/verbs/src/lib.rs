@@ -44,8 +44,9 @@
 //! # Objects
 //! [`Device`], [`Context`] (an open device), [`ProtectionDomain`], [`Buffer`] and [`MemoryRegion`],
 //! [`CompletionQueue`] and [`CompletionChannel`], [`QueuePair`] (made by a [`QueuePairBuilder`]),
-//! [`SharedReceiveQueue`], [`AddressHandle`]. Each holds counted references to the objects that it
-//! was made with; so none is destroyed too early, whatever the order in which a program drops them.
+//! [`SharedReceiveQueue`], [`AddressHandle`], [`MemoryWindow`], [`DeviceMemory`],
+//! [`XrcDomain`]. Each holds counted references to the objects that it was
+//! made with; so none is destroyed too early, whatever the order in which a program drops them.
 //! An object that the library refuses to destroy keeps those objects, for good. Objects of
 //! different open devices, or a shared receive queue of another protection domain, do not work
 //! together: `build` fails with EINVAL.
@@ -103,19 +104,21 @@
 //!   `AsyncListener` and `AsyncConnection`.
 //! - `tools`: for the programs of this project alone.
 //!
-//! Not covered: memory windows, XRC, raw packets. The C structures that some calls return are in
+//! Not covered: raw packets. The C structures that some calls return are in
 //! [`abi`].
 
 mod address;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod attributes;
+mod batch;
 mod changes;
 mod completion;
 #[cfg(feature = "connection")]
 pub mod connection;
 mod context;
 mod device;
+mod device_memory;
 mod domain;
 mod error;
 mod memory;
@@ -129,29 +132,37 @@ mod sys;
 #[cfg(feature = "tools")]
 #[doc(hidden)]
 pub mod tools;
+mod transport;
+mod window;
+mod xrc;
 
 pub use address::{AddressHandle, Endpoint};
 #[cfg(feature = "tokio")]
 pub use asynchronous::AsyncCompletionQueue;
 pub use attributes::QueuePairAttributes;
+pub use batch::Batch;
 pub use changes::Changes;
 pub use completion::{
     Completion, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Operation, WorkError,
 };
 pub use context::{AsyncEvent, Context};
 pub use device::Device;
+pub use device_memory::DeviceMemory;
 pub use domain::ProtectionDomain;
 pub use error::{Error, PostError, Result};
 pub use kit::abi;
 pub use memory::{Access, Buffer, MemoryRegion, RegionSlice, RemoteMemory, Segment};
-pub use qp::{
-    Connected, Datagram, QueuePair, QueuePairBuilder, Reliable, Transport, UnconnectedQueuePair,
-    Unreliable,
-};
+pub use qp::{QueuePair, QueuePairBuilder, UnconnectedQueuePair};
 pub use rate::RateLimit;
 pub use request::{ReceiveRequest, SendRequest};
 pub use srq::SharedReceiveQueue;
 pub use state::State;
+pub use sys::owner::{ExclusiveMemory, MemoryOwner};
+pub use transport::{
+    Acknowledged, Connected, Datagram, Reliable, Transport, Unreliable, XrcInitiator,
+};
+pub use window::MemoryWindow;
+pub use xrc::{XrcDomain, XrcReceiveQueue, XrcTarget};
 
 #[cfg(all(feature = "static", not(feature = "system")))]
 extern crate ferroverbs_static as _;

@@ -12,14 +12,19 @@ use std::{
 };
 
 use kit::abi::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_RELAXED_ORDERING, IBV_ACCESS_REMOTE_ATOMIC,
-    IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_sge,
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_RELAXED_ORDERING,
+    IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_sge,
 };
 
 use crate::{
+    device_memory::DeviceMemory,
     domain::ProtectionDomain,
     error::{Error, Result},
-    sys::region::{Exclusive, Shared},
+    sys::{
+        owner::{ExclusiveMemory, MemoryOwner},
+        pages::Pages,
+        region::{Dmabuf, Exclusive, Region, Shared},
+    },
 };
 
 /// What remote peers may do to a memory region, or by a queue pair.
@@ -35,6 +40,9 @@ impl Access {
     pub const REMOTE_WRITE: Self = Self(IBV_ACCESS_REMOTE_WRITE);
     /// Atomic operations.
     pub const REMOTE_ATOMIC: Self = Self(IBV_ACCESS_REMOTE_ATOMIC);
+    /// Memory windows may be bound to the region ([`MemoryWindow`](crate::MemoryWindow)). It is of
+    /// no use for a queue pair or a window.
+    pub const WINDOW: Self = Self(IBV_ACCESS_MW_BIND);
     /// Writes of a device need not arrive in order.
     pub const RELAXED_ORDERING: Self = Self(IBV_ACCESS_RELAXED_ORDERING);
 
@@ -46,6 +54,11 @@ impl Access {
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Of a region, which local requests write to.
+    fn of_region(self) -> u32 {
+        self.0 | IBV_ACCESS_LOCAL_WRITE
     }
 
     /// `enum ibv_access_flags`.
@@ -69,6 +82,10 @@ pub struct Buffer(Exclusive);
 impl Buffer {
     pub(crate) fn new(pd: &ProtectionDomain, length: usize) -> Result<Self> {
         Exclusive::new(pd, length).map(Self)
+    }
+
+    pub(crate) fn of(pd: &ProtectionDomain, owner: impl ExclusiveMemory) -> Result<Self> {
+        Exclusive::of(pd, Pages::of(Box::new(owner))).map(Self)
     }
 
     /// Cuts off the bytes from `at` on, as a buffer of the same registration; at the end or past
@@ -128,8 +145,54 @@ pub struct MemoryRegion(Arc<Shared>);
 
 impl MemoryRegion {
     pub(crate) fn new(pd: &ProtectionDomain, length: usize, access: Access) -> Result<Self> {
-        let access = access.bits() | IBV_ACCESS_LOCAL_WRITE;
-        Ok(Self(Arc::new(Shared::new(pd, length, access)?)))
+        let region = Region::new(pd, length, access.of_region())?;
+        Ok(Self::shared(region))
+    }
+
+    pub(crate) fn of(
+        pd: &ProtectionDomain,
+        owner: impl MemoryOwner,
+        access: Access,
+    ) -> Result<Self> {
+        let region = Region::host(pd, Pages::of(Box::new(owner)), access.of_region())?;
+        Ok(Self::shared(region))
+    }
+
+    pub(crate) fn of_dmabuf(
+        pd: &ProtectionDomain,
+        part: Dmabuf<'_>,
+        access: Access,
+    ) -> Result<Self> {
+        let region = Region::dmabuf(pd, part, access.of_region())?;
+        Ok(Self::shared(region))
+    }
+
+    pub(crate) fn of_device(
+        pd: &ProtectionDomain,
+        memory: &DeviceMemory,
+        range: Range<usize>,
+        access: Access,
+    ) -> Result<Self> {
+        let invalid = Error::new("ibv_reg_dm_mr", libc::EINVAL);
+        if !memory.inner().context().same(pd.context()) {
+            return Err(invalid.because("memory of another open device"));
+        }
+        let length = range.end.checked_sub(range.start).ok_or(invalid)?;
+        let offset = u64::try_from(range.start).map_err(|_| invalid)?;
+        if range.end > memory.len() {
+            return Err(invalid.because("the range reaches past the end"));
+        }
+        let part = (offset, length);
+        let region = Region::device(pd, memory.inner(), part, access.of_region())?;
+        Ok(Self::shared(region))
+    }
+
+    fn shared(region: Region) -> Self {
+        Self(Arc::new(Shared::new(region)))
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// How many bytes it has.
@@ -157,7 +220,7 @@ impl MemoryRegion {
     /// Copies bytes out of it.
     ///
     /// # Errors
-    /// EINVAL if they reach past the end.
+    /// EINVAL if they reach past the end; EOPNOTSUPP for a DMA buffer and memory of a device.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         self.0.read(offset, into)
     }
@@ -165,7 +228,7 @@ impl MemoryRegion {
     /// Copies bytes into it.
     ///
     /// # Errors
-    /// EINVAL if they reach past the end.
+    /// EINVAL if they reach past the end; EOPNOTSUPP for a DMA buffer and memory of a device.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.0.write(offset, bytes)
     }
@@ -222,6 +285,17 @@ impl RegionSlice {
     fn sge(&self) -> Option<ibv_sge> {
         self.region.0.sge(self.offset, self.length)
     }
+
+    pub(crate) fn domain(&self) -> &ProtectionDomain {
+        self.region.0.region().domain()
+    }
+
+    /// What a window is bound to: the region, the address and the length.
+    pub(crate) fn place(&self) -> Option<(*mut ibv_mr, u64, u64)> {
+        let region = self.region.0.region();
+        let address = region.address() + u64::try_from(self.offset).ok()?;
+        Some((region.as_ptr(), address, u64::try_from(self.length).ok()?))
+    }
 }
 
 /// Memory of a request: its own, or a part of a region.
@@ -249,6 +323,14 @@ impl Segment {
         self.len() == 0
     }
 
+    /// Whether this process can access it.
+    pub(crate) fn is_host(&self) -> bool {
+        match self {
+            Self::Buffer(_) => true,
+            Self::Region(slice) => slice.region.0.region().is_host(),
+        }
+    }
+
     pub(crate) fn sge(&self) -> Option<ibv_sge> {
         match self {
             Self::Buffer(buffer) => buffer.0.sge(),
@@ -259,7 +341,7 @@ impl Segment {
     pub(crate) fn domain(&self) -> &ProtectionDomain {
         match self {
             Self::Buffer(buffer) => buffer.0.domain(),
-            Self::Region(slice) => slice.region.0.region().domain(),
+            Self::Region(slice) => slice.domain(),
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::{
     attributes::QueuePairAttributes,
     changes::Changes,
     error::Result,
-    qp::{Connected, Datagram, QueuePair, Transport, UnconnectedQueuePair},
+    qp::{QueuePair, UnconnectedQueuePair},
     rate::RateLimit,
     sys::{calls, extended},
+    transport::{Connected, Datagram, Transport},
 };
 
 impl<T: Transport> QueuePair<T> {

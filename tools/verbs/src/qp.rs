@@ -13,56 +13,16 @@ use kit::abi::*;
 
 use crate::{
     address::{AddressHandle, Endpoint, Route},
+    batch::Batch,
     completion::CompletionQueue,
     domain::ProtectionDomain,
     error::{Error, PostError, Result},
     memory::Access,
-    request::{ReceiveRequest, SendRequest},
+    request::{ReceiveRequest, Receiver, SendRequest},
     srq::SharedReceiveQueue,
-    sys::{calls, flight::WorkQueue, post},
+    sys::{calls, extended, flight::WorkQueue, post},
+    transport::{Acknowledged, Connected, Datagram, Transport},
 };
-
-/// A type of queue pair: [`Reliable`], [`Unreliable`], [`Datagram`].
-pub trait Transport: sealed::Transport {}
-
-/// A type of queue pair that is connected to one other: [`Reliable`], [`Unreliable`].
-pub trait Connected: Transport {}
-
-mod sealed {
-    pub trait Transport {
-        /// `enum ibv_qp_type`.
-        const KIND: u32;
-    }
-}
-
-/// Reliable connections (RC): messages, RDMA and atomic operations.
-#[derive(Clone, Copy, Debug)]
-pub enum Reliable {}
-
-/// Unreliable connections (UC): messages and RDMA writes; lost ones are not repeated. Reads and
-/// atomic operations are refused with EINVAL.
-#[derive(Clone, Copy, Debug)]
-pub enum Unreliable {}
-
-/// Datagrams (UD): messages of one packet, to any queue pair for datagrams, or to a multicast
-/// group. All other operations are refused with EINVAL.
-#[derive(Clone, Copy, Debug)]
-pub enum Datagram {}
-
-impl sealed::Transport for Reliable {
-    const KIND: u32 = IBV_QPT_RC;
-}
-impl sealed::Transport for Unreliable {
-    const KIND: u32 = IBV_QPT_UC;
-}
-impl sealed::Transport for Datagram {
-    const KIND: u32 = IBV_QPT_UD;
-}
-impl Transport for Reliable {}
-impl Transport for Unreliable {}
-impl Transport for Datagram {}
-impl Connected for Reliable {}
-impl Connected for Unreliable {}
 
 /// Times and counts of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +48,7 @@ pub struct QueuePairBuilder<T> {
     recv_cq: CompletionQueue,
     srq: Option<SharedReceiveQueue>,
     cap: Capacity,
+    batches: bool,
     pub(crate) route: Route,
     gid_index: Option<u8>,
     pub(crate) access: Access,
@@ -117,13 +78,8 @@ impl<T: Transport> QueuePairBuilder<T> {
                 segments: 1,
                 inline: 0,
             },
-            route: Route {
-                port: 1,
-                gid_index: 0,
-                service_level: 0,
-                traffic_class: 0,
-                hop_limit: 64,
-            },
+            batches: false,
+            route: Route::default(),
             gid_index: None,
             access: Access::LOCAL,
             mtu: None,
@@ -174,6 +130,12 @@ impl<T: Transport> QueuePairBuilder<T> {
         self
     }
 
+    /// Several requests can be posted at once ([`QueuePair::batch`]).
+    pub fn batches(mut self) -> Self {
+        self.batches = true;
+        self
+    }
+
     /// The port; the first otherwise.
     pub fn port(mut self, port: u8) -> Self {
         self.route.port = port;
@@ -216,16 +178,21 @@ impl<T: Transport> QueuePairBuilder<T> {
             return Err(invalid.because("a shared receive queue of another protection domain"));
         }
         let sends = Arc::new(WorkQueue::of_sends(VERB, self.cap.sends)?);
+        let sends_alone = T::KIND == IBV_QPT_XRC_SEND;
+        if sends_alone && self.srq.is_some() {
+            return Err(invalid.because("a sender of XRC has no receive queue"));
+        }
+        let own = self.srq.is_none() && !sends_alone;
+        let room = if own { self.cap.receives } else { 0 };
         let receives = match &self.srq {
             Some(srq) => Arc::clone(srq.queue()),
-            None => Arc::new(WorkQueue::of_receives(VERB, self.cap.receives)?),
+            None => Arc::new(WorkQueue::of_receives(VERB, room)?),
         };
         self.send_cq.serve(VERB, &sends)?;
         self.recv_cq.serve(VERB, &receives)?;
-        let own = self.srq.is_none();
         let cap = ibv_qp_cap {
             max_send_wr: self.cap.sends,
-            max_recv_wr: if own { self.cap.receives } else { 0 },
+            max_recv_wr: room,
             max_send_sge: self.cap.segments,
             max_recv_sge: if own { self.cap.segments } else { 0 },
             max_inline_data: self.cap.inline,
@@ -238,7 +205,10 @@ impl<T: Transport> QueuePairBuilder<T> {
             sends,
             receives,
         };
-        Ok(calls::create_qp(parts, T::KIND, cap)?.0)
+        match self.batches {
+            false => Ok(calls::create_qp(parts, T::KIND, cap)?.0),
+            true => extended::create_qp(parts, T::KIND, cap),
+        }
     }
 
     fn make(self) -> Result<(Pair, Self)> {
@@ -257,7 +227,7 @@ impl<T: Transport> QueuePairBuilder<T> {
         let mtu = u8::try_from(port.active_mtu).unwrap_or(1);
         let endpoint = Endpoint {
             number: calls::qp_number(&qp),
-            psn: random() & 0x00ff_ffff,
+            psn: random_psn(),
             qkey: 0,
             lid: port.lid,
             mtu: self.mtu.map_or(mtu, |wanted| cmp::min(wanted, mtu)),
@@ -303,7 +273,7 @@ impl<T: Connected> QueuePairBuilder<T> {
     }
 }
 
-impl QueuePairBuilder<Reliable> {
+impl<T: Acknowledged> QueuePairBuilder<T> {
     /// How long the peer may take to acknowledge a packet, before it is repeated: 4.096 µs times
     /// two to this power; 0 is for ever. 14 otherwise.
     pub fn timeout(mut self, exponent: u8) -> Self {
@@ -347,10 +317,16 @@ impl QueuePairBuilder<Datagram> {
     }
 }
 
-/// Bits that differ between queue pairs, so that late packets of a former one are recognised.
-fn random() -> u32 {
-    let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
-    u32::from_ne_bytes([a, b, c, d])
+/// A first packet sequence number that differs between queue pairs, so that late packets of a
+/// former one are recognised.
+pub(crate) fn random_psn() -> u32 {
+    let [_, a, b, c, ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
+    u32::from_be_bytes([0, a, b, c])
+}
+
+/// How many RDMA reads and atomic operations are asked for, of those that a device has.
+pub(crate) fn most_reads(count: i32) -> u8 {
+    u8::try_from(count.clamp(0, 16)).unwrap_or(0)
 }
 
 pub(crate) struct Pair {
@@ -403,7 +379,7 @@ impl Pair {
     }
 
     /// Ends the queue pair if a device may have a request that was reported as not posted.
-    fn contain<R>(
+    pub(crate) fn contain<R>(
         &self,
         posted: std::result::Result<(), PostError<R>>,
     ) -> std::result::Result<(), PostError<R>> {
@@ -463,7 +439,7 @@ impl Pair {
         if self.qp.srq.is_none() {
             drop(self.qp.receives.clear());
         }
-        self.endpoint.psn = random() & 0x00ff_ffff;
+        self.endpoint.psn = random_psn();
         Ok(own)
     }
 }
@@ -524,16 +500,15 @@ impl<T: Connected> UnconnectedQueuePair<T> {
         let Self {
             inner, patience, ..
         } = self;
-        let reliable = T::KIND == IBV_QPT_RC;
+        let reliable = matches!(T::KIND, IBV_QPT_RC | IBV_QPT_XRC_SEND);
         let device = inner.qp.pd.context().attributes()?;
-        let most = |count: i32| u8::try_from(count.clamp(0, 16)).unwrap_or(0);
         let mut attr = ibv_qp_attr::zeroed();
         attr.qp_state = IBV_QPS_RTR;
         attr.path_mtu = u32::from(cmp::min(peer.mtu, inner.endpoint.mtu));
         attr.dest_qp_num = peer.number;
         attr.rq_psn = peer.psn;
         attr.ah_attr = inner.route.to(peer.lid, peer.gid);
-        attr.max_dest_rd_atomic = most(device.max_qp_rd_atom);
+        attr.max_dest_rd_atomic = most_reads(device.max_qp_rd_atom);
         attr.min_rnr_timer = patience.rnr_timer;
         let mut mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
         if reliable {
@@ -545,7 +520,7 @@ impl<T: Connected> UnconnectedQueuePair<T> {
         attr.timeout = patience.timeout;
         attr.retry_cnt = patience.retries;
         attr.rnr_retry = patience.rnr_retries;
-        attr.max_rd_atomic = most(device.max_qp_init_rd_atom);
+        attr.max_rd_atomic = most_reads(device.max_qp_init_rd_atom);
         let mut mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
         if reliable {
             mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
@@ -603,6 +578,12 @@ impl<T: Transport> QueuePair<T> {
         self.inner.post_receive(request)
     }
 
+    /// Begins a batch of send requests, for a queue pair that was built with
+    /// [`batches`](QueuePairBuilder::batches).
+    pub fn batch(&self) -> Batch<'_, T> {
+        Batch::new(self)
+    }
+
     /// Whether there are requests whose completions the device reports.
     #[cfg(feature = "connection")]
     pub(crate) fn awaits_completions(&self) -> bool {
@@ -634,8 +615,9 @@ impl<T: Connected> QueuePair<T> {
     /// # Errors
     /// Of ibv_post_send(3), with the request; EINVAL if the memory is of another protection domain
     /// or is longer than the peer's, for an operation that the type of queue pair does not have
-    /// ([`Unreliable`]), and for an atomic operation of other than eight aligned bytes. If the
-    /// device may have the request, the queue pair is moved into the error state ([`PostError`]).
+    /// ([`Unreliable`](crate::Unreliable)), and for an atomic operation of other than eight aligned
+    /// bytes. If the device may have the request, the queue pair is moved into the error state
+    /// ([`PostError`]).
     pub fn post(&self, request: SendRequest) -> std::result::Result<(), PostError<SendRequest>> {
         let posted = request.post(T::KIND, &self.inner.qp, None);
         self.inner.contain(posted)
@@ -665,8 +647,12 @@ impl QueuePair<Datagram> {
         number: u32,
         qkey: u32,
     ) -> std::result::Result<(), PostError<SendRequest>> {
-        let to = Some((address, number, qkey));
-        let posted = request.post(IBV_QPT_UD, &self.inner.qp, to);
+        let to = Receiver {
+            address: address.clone(),
+            number,
+            qkey,
+        };
+        let posted = request.post(IBV_QPT_UD, &self.inner.qp, Some(to));
         self.inner.contain(posted)
     }
 

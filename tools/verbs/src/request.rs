@@ -1,6 +1,8 @@
 //! Work requests.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use kit::abi::*;
 use smallvec::{SmallVec, smallvec};
 
@@ -9,12 +11,14 @@ use crate::{
     completion::Operation,
     domain::ProtectionDomain,
     error::{Error, PostError},
-    memory::{RemoteMemory, Segment},
+    memory::{Access, RegionSlice, RemoteMemory, Segment},
     sys::{
         calls,
         flight::{InFlight, Unposted},
         post,
+        window::Binding,
     },
+    window::MemoryWindow,
 };
 
 /// The operands of an atomic operation.
@@ -35,7 +39,17 @@ pub struct SendRequest {
     remote: Option<RemoteMemory>,
     atomic: Option<Atomic>,
     immediate: Option<u32>,
+    invalidated: Option<u32>,
+    binding: Option<Binding>,
+    srq: Option<u32>,
     flags: ibv_send_flags,
+}
+
+/// Where a datagram goes.
+pub(crate) struct Receiver {
+    pub address: AddressHandle,
+    pub number: u32,
+    pub qkey: u32,
 }
 
 impl SendRequest {
@@ -48,6 +62,9 @@ impl SendRequest {
             remote: None,
             atomic: None,
             immediate: None,
+            invalidated: None,
+            binding: None,
+            srq: None,
             flags: IBV_SEND_SIGNALED,
         }
     }
@@ -121,6 +138,42 @@ impl SendRequest {
         request
     }
 
+    /// Binds a window to a part of a region, which has [`Access::WINDOW`]; a peer then has this
+    /// access by the window's key ([`MemoryWindow::remote`]). The window keeps the region, also
+    /// when it is bound to another one, until it is dropped.
+    ///
+    /// If a device cannot bind it so, the request fails: a window of type 2 that is bound already,
+    /// a region that does not allow it.
+    pub fn bind(window: &MemoryWindow, slice: RegionSlice, access: Access) -> Self {
+        Self::binding(window, Some(slice), access)
+    }
+
+    /// Unbinds a window of type 1. One of type 2 is invalidated instead.
+    pub fn unbind(window: &MemoryWindow) -> Self {
+        Self::binding(window, None, Access::LOCAL)
+    }
+
+    fn binding(window: &MemoryWindow, slice: Option<RegionSlice>, access: Access) -> Self {
+        let window = Arc::clone(window.inner());
+        let binding = Binding {
+            window,
+            slice,
+            access,
+        };
+        Self {
+            binding: Some(binding),
+            ..Self::new(Operation::Bind)
+        }
+    }
+
+    /// Invalidates the key of a window of type 2 of this end: no peer has access by it any more.
+    pub fn invalidate(rkey: u32) -> Self {
+        Self {
+            invalidated: Some(rkey),
+            ..Self::new(Operation::Invalidate)
+        }
+    }
+
     fn at(mut self, remote: RemoteMemory) -> Self {
         self.remote = Some(remote);
         self
@@ -136,6 +189,22 @@ impl SendRequest {
     /// peer.
     pub fn immediate(mut self, data: u32) -> Self {
         self.immediate = Some(data);
+        self
+    }
+
+    /// The receive queue of a request of XRC, which takes the message or the immediate data, and
+    /// whose protection domain has the memory that is written or read: its number
+    /// ([`XrcReceiveQueue::number`](crate::XrcReceiveQueue::number)).
+    pub fn receive_queue(mut self, number: u32) -> Self {
+        self.srq = Some(number);
+        self
+    }
+
+    /// The message invalidates the key of a window of type 2 of the peer, which was bound by the
+    /// same connection ([`Completion::invalidated`](crate::Completion)). A message has either this
+    /// or immediate data.
+    pub fn invalidating(mut self, rkey: u32) -> Self {
+        self.invalidated = Some(rkey);
         self
     }
 
@@ -178,14 +247,18 @@ impl SendRequest {
     }
 
     fn opcode(&self) -> Option<ibv_wr_opcode> {
-        Some(match (self.operation, self.immediate) {
-            (Operation::Send, None) => IBV_WR_SEND,
-            (Operation::Send, Some(_)) => IBV_WR_SEND_WITH_IMM,
-            (Operation::Write, None) => IBV_WR_RDMA_WRITE,
-            (Operation::Write, Some(_)) => IBV_WR_RDMA_WRITE_WITH_IMM,
-            (Operation::Read, None) => IBV_WR_RDMA_READ,
-            (Operation::FetchAdd, None) => IBV_WR_ATOMIC_FETCH_AND_ADD,
-            (Operation::CompareSwap, None) => IBV_WR_ATOMIC_CMP_AND_SWP,
+        let invalidates = self.invalidated.is_some();
+        Some(match (self.operation, self.immediate, invalidates) {
+            (Operation::Send, None, false) => IBV_WR_SEND,
+            (Operation::Send, Some(_), false) => IBV_WR_SEND_WITH_IMM,
+            (Operation::Send, None, true) => IBV_WR_SEND_WITH_INV,
+            (Operation::Write, None, false) => IBV_WR_RDMA_WRITE,
+            (Operation::Write, Some(_), false) => IBV_WR_RDMA_WRITE_WITH_IMM,
+            (Operation::Read, None, false) => IBV_WR_RDMA_READ,
+            (Operation::FetchAdd, None, false) => IBV_WR_ATOMIC_FETCH_AND_ADD,
+            (Operation::CompareSwap, None, false) => IBV_WR_ATOMIC_CMP_AND_SWP,
+            (Operation::Bind, None, false) => IBV_WR_BIND_MW,
+            (Operation::Invalidate, None, true) => IBV_WR_LOCAL_INV,
             _ => return None,
         })
     }
@@ -198,13 +271,23 @@ impl SendRequest {
         pd: &ProtectionDomain,
         address: Option<&AddressHandle>,
     ) -> Result<ibv_wr_opcode, &'static str> {
+        let xrc = kind == IBV_QPT_XRC_SEND;
+        let reliable = xrc || kind == IBV_QPT_RC;
         let has = match self.operation {
-            Operation::Send => true,
-            Operation::Write => kind == IBV_QPT_RC || kind == IBV_QPT_UC,
-            _ => kind == IBV_QPT_RC,
+            Operation::Send => self.invalidated.is_none() || reliable,
+            Operation::Write | Operation::Bind | Operation::Invalidate => {
+                reliable || kind == IBV_QPT_UC
+            }
+            _ => reliable,
         };
         if !has {
             return Err("this type of queue pair does not have the operation");
+        }
+        let moves = !matches!(self.operation, Operation::Bind | Operation::Invalidate);
+        match self.srq {
+            None if xrc && moves => return Err("a request of XRC names a receive queue"),
+            Some(_) if !xrc => return Err("only requests of XRC name a receive queue"),
+            _ => {}
         }
         let remote = self.remote.unwrap_or_default();
         if self.remote.is_some() && self.length() > remote.length {
@@ -217,47 +300,99 @@ impl SendRequest {
         if !domains.all(|one| one.same(pd)) {
             return Err("memory of another protection domain");
         }
+        if self.inline.is_some() && !self.segments.iter().all(Segment::is_host) {
+            return Err("memory that is not this process's cannot be sent inline");
+        }
         if !address.is_none_or(|address| address.domain().same(pd)) {
             return Err("an address handle of another protection domain");
         }
-        self.opcode().ok_or("the operation has no immediate data")
+        if let Some(binding) = &self.binding {
+            let slice = binding.slice.as_ref();
+            let regions = slice.is_none_or(|slice| slice.domain().same(pd));
+            if !regions || !binding.window.domain().same(pd) {
+                return Err("a window or a region of another protection domain");
+            }
+            if slice.is_none() && binding.window.kind() != IBV_MW_TYPE_1 {
+                return Err("a window of type 2 is invalidated, not unbound");
+            }
+        }
+        if !moves && !self.segments.is_empty() {
+            return Err("the operation has no memory");
+        }
+        self.opcode()
+            .ok_or("the operation has no immediate data, or invalidates no key")
     }
 
-    pub(crate) fn post(
-        mut self,
+    /// The same for a batch.
+    pub(crate) fn check_for_batch(
+        &self,
         kind: ibv_qp_type,
-        qp: &calls::Qp,
-        to: Option<(&AddressHandle, u32, u32)>,
-    ) -> Result<(), PostError<Self>> {
-        let address = to.map(|(address, ..)| address);
-        let opcode = match self.check(kind, &qp.pd, address) {
-            Ok(opcode) => opcode,
-            Err(reason) => {
-                let invalid = Error::new("ibv_post_send", libc::EINVAL);
-                return Err(PostError::new(invalid.because(reason), self));
-            }
-        };
-        let flight = InFlight {
+        pd: &ProtectionDomain,
+        address: Option<&AddressHandle>,
+    ) -> Result<ibv_wr_opcode, Error> {
+        let invalid = Error::new("ibv_wr_start", libc::EINVAL);
+        let binding = self.binding.as_ref();
+        if binding.is_some_and(|binding| binding.window.kind() == IBV_MW_TYPE_1) {
+            return Err(invalid.because("windows of type 1 are not bound in a batch"));
+        }
+        let checked = self.check(kind, pd, address);
+        checked.map_err(|reason| invalid.because(reason))
+    }
+
+    /// What the send queue owns of it while it is in flight.
+    pub(crate) fn take_flight(&mut self, to: Option<&Receiver>) -> InFlight {
+        InFlight {
             id: self.id,
             operation: self.operation,
             signaled: self.flags & IBV_SEND_SIGNALED != 0,
             segments: std::mem::take(&mut self.segments),
-            address: address.cloned(),
-        };
-        let details = post::Details {
+            address: to.map(|to| to.address.clone()),
+            binding: self.binding.clone().map(Box::new),
+        }
+    }
+
+    /// Takes back its memory, as it was not posted.
+    pub(crate) fn with_flight(mut self, flight: InFlight) -> Self {
+        self.segments = flight.segments;
+        self
+    }
+
+    pub(crate) fn details(
+        &self,
+        opcode: ibv_wr_opcode,
+        to: Option<&Receiver>,
+    ) -> post::Details<'_> {
+        post::Details {
             opcode,
             flags: self.flags,
             immediate: self.immediate.unwrap_or(0),
             remote: self.remote,
             atomic: self.atomic,
             inline: self.inline.as_deref(),
-            receiver: to.map_or((0, 0), |(_, number, key)| (number, key)),
-        };
-        post::send(qp, &qp.sends, flight, &details).map_err(|(error, flight)| match flight {
-            Some(flight) => {
-                self.segments = flight.segments;
-                PostError::new(error, self)
+            receiver: to.map_or((0, 0), |to| (to.number, to.qkey)),
+            invalidated: self.invalidated.unwrap_or(0),
+            srq: self.srq,
+        }
+    }
+
+    pub(crate) fn post(
+        mut self,
+        kind: ibv_qp_type,
+        qp: &calls::Qp,
+        to: Option<Receiver>,
+    ) -> Result<(), PostError<Self>> {
+        let to = to.as_ref();
+        let opcode = match self.check(kind, &qp.pd, to.map(|to| &to.address)) {
+            Ok(opcode) => opcode,
+            Err(reason) => {
+                let invalid = Error::new("ibv_post_send", libc::EINVAL);
+                return Err(PostError::new(invalid.because(reason), self));
             }
+        };
+        let flight = self.take_flight(to);
+        let details = self.details(opcode, to);
+        post::send(qp, &qp.sends, flight, &details).map_err(|(error, flight)| match flight {
+            Some(flight) => PostError::new(error, self.with_flight(flight)),
             None => PostError::kept(error),
         })
     }
@@ -323,6 +458,7 @@ impl ReceiveRequest {
             signaled: true,
             segments: std::mem::take(&mut self.segments),
             address: None,
+            binding: None,
         };
         post(flight).map_err(|(error, flight)| match flight {
             Some(flight) => {

@@ -19,9 +19,10 @@ use crate::{
     domain::ProtectionDomain,
     error::{Error, PostError, Result},
     memory::{Access, Buffer},
-    qp::{QueuePair, Reliable},
+    qp::QueuePair,
     request::{ReceiveRequest, SendRequest},
     sys::cm::Signal,
+    transport::Reliable,
 };
 
 /// What a [`Connection`] has: the settings of its queue pair, and what the peer is received.

@@ -19,8 +19,9 @@ use super::{EventChannel, Parameters, PreparedQueuePair};
 use crate::{
     context::Context,
     error::{Error, Result},
-    qp::{QueuePair, QueuePairBuilder, Reliable},
+    qp::{QueuePair, QueuePairBuilder},
     sys::{calls, cm},
+    transport::Reliable,
 };
 
 /// An end of a connection, or a place where requests arrive: `struct rdma_cm_id`, of the port space

@@ -8,9 +8,10 @@ use kit::abi::{IBV_QP_ACCESS_FLAGS, IBV_QP_STATE, IBV_QPS_INIT, ibv_qp_attr, ibv
 use crate::{
     context::Context,
     error::{PostError, Result},
-    qp::{Pair, Patience, QueuePair, QueuePairBuilder, Reliable},
+    qp::{Pair, Patience, QueuePair, QueuePairBuilder},
     request::ReceiveRequest,
     sys::calls,
+    transport::Reliable,
 };
 
 /// The attributes of a transition, and their mask.

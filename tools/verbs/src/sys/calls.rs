@@ -348,12 +348,16 @@ pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> R
 }
 
 /// The number of a queue pair.
-pub(crate) fn qp_number(qp: &Qp) -> u32 {
+pub(crate) fn qp_number<P>(qp: &Object<ibv_qp, P>) -> u32 {
     // SAFETY: the queue pair lives.
     unsafe { (*qp.as_ptr()).qp_num }
 }
 
-pub(crate) fn modify_qp(qp: &Qp, mut attr: ibv_qp_attr, mask: ibv_qp_attr_mask) -> Result<()> {
+pub(crate) fn modify_qp<P>(
+    qp: &Object<ibv_qp, P>,
+    mut attr: ibv_qp_attr,
+    mask: ibv_qp_attr_mask,
+) -> Result<()> {
     // SAFETY: the queue pair lives.
     let code = unsafe { raw::ibv_modify_qp(qp.as_ptr(), &raw mut attr, mask.cast_signed()) };
     status("ibv_modify_qp", code)

@@ -1,13 +1,13 @@
 //! Verbs of the extended context, which are inline functions of verbs.h, and extended completion
 //! queues.
 
-use std::{mem, ptr};
+use std::ptr;
 
 use bytemuck::Zeroable;
 use kit::abi::*;
 
 use super::{
-    calls::{Cq, Device, Qp},
+    calls::{Cq, Device, Objects, Qp},
     object::{Object, made, status},
     post::{AT_ONCE, Room, Stamps},
     raw,
@@ -24,11 +24,12 @@ use crate::{
 macro_rules! extended {
     ($device:expr, $name:literal, $verb:ident) => {{
         let at = $device.as_ptr();
-        let behind = mem::size_of::<verbs_context>() - mem::offset_of!(verbs_context, $verb);
+        let behind = size_of::<kit::abi::verbs_context>()
+            - std::mem::offset_of!(kit::abi::verbs_context, $verb);
         // SAFETY: the device is open. An extended context has this member if it is so large.
         let verb = unsafe {
-            let around = at.byte_sub(mem::offset_of!(verbs_context, context));
-            let around = around.cast::<verbs_context>();
+            let around = at.byte_sub(std::mem::offset_of!(kit::abi::verbs_context, context));
+            let around = around.cast::<kit::abi::verbs_context>();
             match (*at).abi_compat.addr() == usize::MAX && (*around).sz >= behind {
                 true => (*around).$verb,
                 false => None,
@@ -37,6 +38,8 @@ macro_rules! extended {
         verb.ok_or(Error::new($name, libc::EOPNOTSUPP))
     }};
 }
+
+pub(super) use extended;
 
 /// ibv_query_device_ex(3).
 pub(crate) fn query_device(device: &Device) -> Result<ibv_device_attr_ex> {
@@ -63,6 +66,63 @@ pub(crate) fn limit_rate(qp: &Qp, limit: RateLimit) -> Result<()> {
     };
     // SAFETY: the queue pair lives; the structure lives during the call.
     status(VERB, unsafe { verb(qp.as_ptr(), &raw mut attr) })
+}
+
+/// A queue pair whose requests are posted in batches: ibv_create_qp_ex(3).
+pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> Result<Qp> {
+    const MESSAGES: u32 = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    const WRITES: u32 = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    const RELIABLE: u32 = IBV_QP_EX_WITH_RDMA_READ
+        | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+        | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    const WINDOWS: u32 = IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+    // A device refuses a set that it has not in full; some have no windows.
+    let sets: &[u32] = match kind {
+        IBV_QPT_UD => &[MESSAGES],
+        IBV_QPT_UC => &[MESSAGES | WRITES | WINDOWS, MESSAGES | WRITES],
+        _ => &[
+            MESSAGES | WRITES | RELIABLE | WINDOWS | IBV_QP_EX_WITH_SEND_WITH_INV,
+            MESSAGES | WRITES | RELIABLE,
+        ],
+    };
+    const VERB: &str = "ibv_create_qp_ex";
+    let device = parts.pd.context().object();
+    let verb = extended!(device, "ibv_create_qp_ex", create_qp_ex)?;
+    let srq = parts.srq.as_ref();
+    let mut attr = ibv_qp_init_attr_ex {
+        qp_context: ptr::null_mut(),
+        send_cq: parts.send_cq.object().as_ptr(),
+        recv_cq: parts.recv_cq.object().as_ptr(),
+        srq: srq.map_or(ptr::null_mut(), |srq| srq.object().as_ptr()),
+        cap,
+        qp_type: kind,
+        sq_sig_all: 0,
+        comp_mask: IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+        pd: parts.pd.object().as_ptr(),
+        xrcd: ptr::null_mut(),
+        create_flags: 0,
+        max_tso_header: 0,
+        rwq_ind_tbl: ptr::null_mut(),
+        rx_hash_conf: ibv_rx_hash_conf {
+            rx_hash_function: 0,
+            rx_hash_key_len: 0,
+            rx_hash_key: ptr::null_mut(),
+            rx_hash_fields_mask: 0,
+        },
+        source_qpn: 0,
+        send_ops_flags: 0,
+    };
+    let mut failed = Error::new(VERB, libc::EOPNOTSUPP);
+    for set in sets {
+        (attr.cap, attr.send_ops_flags) = (cap, u64::from(*set));
+        // SAFETY: all objects live, and are kept.
+        match made(VERB, unsafe { verb(device.as_ptr(), &raw mut attr) }) {
+            // SAFETY: the queue pair is new.
+            Ok(at) => return Ok(unsafe { Object::new(at, raw::ibv_destroy_qp, parts) }),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 /// ibv_query_gid_table(3).
@@ -194,7 +254,9 @@ unsafe fn read(at: *mut ibv_cq_ex) -> ibv_wc {
         wc.wc_flags = (*at).read_wc_flags.map_or(0, |flags| flags(at));
         wc.byte_len = (*at).read_byte_len.map_or(0, |length| length(at));
         wc.src_qp = (*at).read_src_qp.map_or(0, |source| source(at));
-        if let (Some(data), true) = ((*at).read_imm_data, wc.wc_flags & IBV_WC_WITH_IMM != 0) {
+        let has_data = wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) != 0;
+        // The bytes of an invalidated key are in the same place, in the host's order.
+        if let (Some(data), true) = ((*at).read_imm_data, has_data) {
             wc.imm.imm_data = data(at);
         }
     }

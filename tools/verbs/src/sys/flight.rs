@@ -20,6 +20,7 @@ use std::{
 
 use smallvec::SmallVec;
 
+use super::window::Binding;
 use crate::{
     address::AddressHandle,
     completion::Operation,
@@ -37,6 +38,8 @@ pub(crate) struct InFlight {
     pub segments: SmallVec<[Segment; 1]>,
     /// Where a datagram goes.
     pub address: Option<AddressHandle>,
+    /// The window that it binds.
+    pub binding: Option<Box<Binding>>,
 }
 
 /// Requests that wait.
@@ -59,7 +62,7 @@ pub(crate) type Unposted = (Error, Option<InFlight>);
 
 /// Whether a device that returns the error has not taken the request. Others come after the request
 /// is in a queue of the device: soft-RoCE's, for example, when the kernel could not be notified.
-fn is_refusal(error: Error) -> bool {
+pub(crate) fn is_refusal(error: Error) -> bool {
     matches!(
         error.errno(),
         libc::EINVAL | libc::ENOMEM | libc::EOPNOTSUPP
@@ -172,6 +175,44 @@ impl WorkQueue {
         }
     }
 
+    /// Enters several send requests, then posts them by `post`, which gets their numbers. As for
+    /// [`WorkQueue::post`], the device has either all of them or none.
+    pub(crate) fn post_all(
+        &self,
+        function: &'static str,
+        all: Vec<InFlight>,
+        post: impl FnOnce(&[(u64, &InFlight)]) -> Result<()>,
+    ) -> std::result::Result<(), (Error, Option<Vec<InFlight>>)> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Waiting::Sends { first, requests } = &mut *waiting else {
+            return Err((Error::new(function, libc::EINVAL), Some(all)));
+        };
+        let before = requests.len();
+        if self.capacity.saturating_sub(before) < all.len() {
+            return Err((Error::new(function, libc::ENOMEM), Some(all)));
+        }
+        requests.extend(all.into_iter().map(Some));
+        let place = |at: usize| first.wrapping_add(u32::try_from(at).unwrap_or(u32::MAX));
+        let entries = requests.iter().enumerate().skip(before);
+        let numbered: Vec<_> = entries
+            .filter_map(|(at, entry)| Some((self.wr_id(place(at)), entry.as_ref()?)))
+            .collect();
+        match post(&numbered) {
+            Ok(()) => Ok(()),
+            Err(error) if is_refusal(error) => {
+                let back = requests.drain(before..).flatten().collect();
+                Err((error, Some(back)))
+            }
+            Err(error) => {
+                // No other completion is one of these requests.
+                for request in requests.iter_mut().skip(before).flatten() {
+                    request.signaled = true;
+                }
+                Err((error, None))
+            }
+        }
+    }
+
     /// Whether the device has requests whose completions it reports.
     #[cfg(feature = "connection")]
     pub(crate) fn awaits_completions(&self) -> bool {
@@ -247,6 +288,7 @@ mod tests {
             signaled: id >= 12,
             segments: SmallVec::new(),
             address: None,
+            binding: None,
         }
     }
 
@@ -332,6 +374,48 @@ mod tests {
             assert_eq!(completed(&queue, next), [(12, true)]);
             assert_eq!(completed(&queue, place), [(1, true)]);
         }
+    }
+
+    #[test]
+    fn several_requests_are_posted_or_come_back_together() {
+        let queue = WorkQueue::of_sends("test", 4).unwrap();
+        let place = posted(&queue, 12);
+        assert_eq!(completed(&queue, place), [(12, true)]);
+        posted(&queue, 12);
+        let all = || [13, 14, 15].map(request).into();
+        let ids = |all: Option<Vec<InFlight>>| -> Vec<u64> {
+            all.into_iter().flatten().map(|one| one.id).collect()
+        };
+        let refused = Error::new("test", libc::ENOMEM);
+        let back = queue.post_all("test", all(), |_| Err(refused)).unwrap_err();
+        assert_eq!((back.0, ids(back.1)), (refused, vec![13, 14, 15]));
+        let mut places = Vec::new();
+        let posted_all = queue.post_all("test", all(), |numbered| {
+            places.extend(
+                numbered
+                    .iter()
+                    .map(|(wr_id, one)| (numbers(*wr_id).1, one.id)),
+            );
+            Ok(())
+        });
+        assert!(posted_all.is_ok());
+        let (place, id) = places[1];
+        assert_eq!(completed(&queue, place), [(id, true)]);
+        let full = queue.post_all("test", all(), |_| Ok(())).unwrap_err();
+        assert_eq!((full.0.errno(), ids(full.1).len()), (libc::ENOMEM, 3));
+    }
+
+    #[test]
+    fn several_requests_that_the_device_may_have_stay() {
+        let queue = WorkQueue::of_sends("test", 4).unwrap();
+        let mut places = Vec::new();
+        let failed = queue.post_all("test", [1, 2].map(request).into(), |numbered| {
+            places.extend(numbered.iter().map(|(wr_id, _)| numbers(*wr_id).1));
+            Err(Error::new("test", libc::EIO))
+        });
+        assert!(failed.is_err_and(|(_, back)| back.is_none()));
+        assert_eq!(completed(&queue, places[1]), [(2, true)]);
+        assert_eq!(completed(&queue, places[0]), [(1, true)]);
     }
 
     #[test]

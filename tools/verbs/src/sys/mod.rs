@@ -6,15 +6,20 @@
 //!   device has completed the request or its queue is destroyed;
 //! - memory that remote peers may access is never lent as a slice ([`pages`]).
 
+pub(crate) mod batch;
 pub(crate) mod calls;
 #[cfg(feature = "connection")]
 pub(crate) mod cm;
+pub(crate) mod device_memory;
 pub(crate) mod extended;
 pub(crate) mod flight;
 pub(crate) mod object;
+pub(crate) mod owner;
 pub(crate) mod pages;
 pub(crate) mod post;
 // `tools` calls more of them.
 #[cfg_attr(not(feature = "tools"), allow(dead_code))]
 pub(crate) mod raw;
 pub(crate) mod region;
+pub(crate) mod window;
+pub(crate) mod xrc;

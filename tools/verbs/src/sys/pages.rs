@@ -8,6 +8,7 @@ use std::{
     slice,
 };
 
+use super::owner::MemoryOwner;
 use crate::error::{Error, Result};
 
 /// The bytes of a page: of the largest that there are, where the kernel does not report it.
@@ -24,11 +25,16 @@ pub(crate) fn layout(length: usize) -> Option<Layout> {
     Some(layout.pad_to_align())
 }
 
-/// Memory of this process, zeroed when it is made.
+/// Memory of this process: its own, zeroed when it is made, or that of an owner.
 pub(crate) struct Pages {
     at: NonNull<u8>,
-    layout: Layout,
     length: usize,
+    backing: Backing,
+}
+
+enum Backing {
+    Allocated(Layout),
+    Owned { _owner: Box<dyn MemoryOwner> },
 }
 
 // SAFETY: the memory belongs to no thread. What may access it at the same time is stated at each
@@ -43,7 +49,21 @@ impl Pages {
         let layout = layout(length).ok_or_else(none)?;
         // SAFETY: the size is not zero.
         let at = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(none)?;
-        Ok(Self { at, layout, length })
+        Ok(Self {
+            at,
+            length,
+            backing: Backing::Allocated(layout),
+        })
+    }
+
+    /// The memory of an owner.
+    pub(crate) fn of(mut owner: Box<dyn MemoryOwner>) -> Self {
+        let memory = owner.memory();
+        Self {
+            at: memory.cast(),
+            length: memory.len(),
+            backing: Backing::Owned { _owner: owner },
+        }
     }
 
     pub(crate) fn as_ptr(&self) -> *mut u8 {
@@ -57,7 +77,7 @@ impl Pages {
     /// Where the range begins, if it lies inside.
     pub(crate) fn at(&self, offset: usize, length: usize) -> Option<NonNull<u8>> {
         let end = offset.checked_add(length)?;
-        // SAFETY: inside the allocation.
+        // SAFETY: inside the memory.
         (end <= self.length).then(|| unsafe { self.at.add(offset) })
     }
 
@@ -69,7 +89,7 @@ impl Pages {
         let Some(at) = self.at(offset, length) else {
             return &[];
         };
-        // SAFETY: inside the allocation, which was zeroed; by the caller nothing writes.
+        // SAFETY: inside the memory, which is initialised; by the caller nothing writes.
         unsafe { slice::from_raw_parts(at.as_ptr(), length) }
     }
 
@@ -82,7 +102,7 @@ impl Pages {
         let Some(at) = self.at(offset, length) else {
             return &mut [];
         };
-        // SAFETY: inside the allocation, which was zeroed; by the caller nothing else accesses it.
+        // SAFETY: inside the memory, which is initialised; by the caller nothing else accesses it.
         unsafe { slice::from_raw_parts_mut(at.as_ptr(), length) }
     }
 
@@ -142,8 +162,10 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout.
-        unsafe { alloc::dealloc(self.at.as_ptr(), self.layout) };
+        if let Backing::Allocated(layout) = self.backing {
+            // SAFETY: allocated with this layout.
+            unsafe { alloc::dealloc(self.at.as_ptr(), layout) };
+        }
     }
 }
 
@@ -184,12 +206,38 @@ mod tests {
         for (length, whole) in [(0, size), (1, size), (size, size), (size + 1, 2 * size)] {
             let pages = Pages::new(length).unwrap();
             assert_eq!(pages.as_ptr().addr() % size, 0);
-            assert_eq!((pages.layout.size(), pages.length()), (whole, length));
+            let Backing::Allocated(layout) = pages.backing else {
+                continue;
+            };
+            assert_eq!((layout.size(), pages.length()), (whole, length));
         }
         assert_eq!(
             Pages::new(usize::MAX).err().map(|e| e.errno()),
             Some(libc::ENOMEM)
         );
+    }
+
+    #[test]
+    fn memory_of_an_owner_is_dropped_with_it() {
+        struct Counted(Vec<u8>, #[allow(dead_code)] std::sync::Arc<()>);
+        // SAFETY: that of a vector.
+        unsafe impl MemoryOwner for Counted {
+            fn memory(&mut self) -> NonNull<[u8]> {
+                self.0.memory()
+            }
+        }
+        let count = std::sync::Arc::new(());
+        let owner = Counted(vec![7; 33], std::sync::Arc::clone(&count));
+        let pages = Pages::of(Box::new(owner));
+        assert_eq!(pages.length(), 33);
+        // SAFETY: one thread, no device.
+        unsafe {
+            assert!(pages.copy_in(32, &[9]));
+            assert_eq!(pages.bytes(31, 2), [7, 9]);
+        }
+        assert_eq!(std::sync::Arc::strong_count(&count), 2);
+        drop(pages);
+        assert_eq!(std::sync::Arc::strong_count(&count), 1);
     }
 
     #[test]

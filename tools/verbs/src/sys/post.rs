@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::{
     flight::{InFlight, Unposted, WorkQueue},
-    object::status,
+    object::{Object, status},
 };
 use crate::{
     address::AddressHandle,
@@ -28,12 +28,20 @@ pub(crate) struct Details<'a> {
     pub inline: Option<&'a [u8]>,
     /// Queue pair and key of a datagram's receiver.
     pub receiver: (u32, u32),
+    /// The key that a request invalidates.
+    pub invalidated: u32,
+    /// The receive queue of XRC.
+    pub srq: Option<u32>,
 }
 
-type Sges = SmallVec<[ibv_sge; 4]>;
+pub(crate) type Sges = SmallVec<[ibv_sge; 4]>;
 
 /// The memory of a request, behind inline bytes.
-fn sges(request: &InFlight, inline: Option<&[u8]>, function: &'static str) -> Result<Sges> {
+pub(crate) fn sges(
+    request: &InFlight,
+    inline: Option<&[u8]>,
+    function: &'static str,
+) -> Result<Sges> {
     let none = || Error::new(function, libc::EINVAL);
     let mut sges = Sges::new();
     if let Some(bytes) = inline {
@@ -63,6 +71,12 @@ pub(crate) fn send(
 ) -> std::result::Result<(), Unposted> {
     const VERB: &str = "ibv_post_send";
     queue.post(VERB, request, |wr_id, request| {
+        if let Some(binding) = &request.binding {
+            let kind = binding.window.kind();
+            if kind == IBV_MW_TYPE_1 {
+                return binding.by_verb(qp, wr_id, details.flags);
+            }
+        }
         let mut sges = sges(request, details.inline, VERB)?;
         let mut wr = ibv_send_wr {
             wr_id,
@@ -71,12 +85,19 @@ pub(crate) fn send(
             num_sge: count(&sges),
             opcode: details.opcode,
             send_flags: details.flags,
-            imm: ibv_send_wr_imm {
-                imm_data: be32::new(details.immediate),
+            imm: match details.opcode {
+                IBV_WR_SEND_WITH_INV | IBV_WR_LOCAL_INV => ibv_send_wr_imm {
+                    invalidate_rkey: details.invalidated,
+                },
+                _ => ibv_send_wr_imm {
+                    imm_data: be32::new(details.immediate),
+                },
             },
             wr: target(request.address.as_ref(), details),
             qp_type: ibv_send_wr_qp_type {
-                xrc: ibv_send_wr_qp_type_xrc { remote_srqn: 0 },
+                xrc: ibv_send_wr_qp_type_xrc {
+                    remote_srqn: details.srq.unwrap_or(0),
+                },
             },
             op: ibv_send_wr_op {
                 tso: ibv_send_wr_op_tso {
@@ -86,17 +107,37 @@ pub(crate) fn send(
                 },
             },
         };
-        let mut bad = ptr::null_mut();
-        let at = qp.as_ptr();
-        // SAFETY: the queue pair and its context live, and an open context has this verb. The
-        // memory that the request names is owned by its entry in the queue until it has completed
-        // or the queue pair is destroyed; inline bytes and the structures are used during the call.
-        unsafe {
-            let verb = (*(*at).context).ops.post_send;
-            let verb = verb.ok_or(Error::new(VERB, libc::EOPNOTSUPP))?;
-            status(VERB, verb(at, &raw mut wr, &raw mut bad))
+        match &request.binding {
+            None => chain(qp, &mut wr),
+            Some(binding) => {
+                let posted = binding.by_request(|mw, rkey, info| {
+                    wr.op.bind_mw = ibv_send_wr_op_bind_mw {
+                        mw,
+                        rkey,
+                        bind_info: *info,
+                    };
+                    chain(qp, &mut wr)
+                });
+                posted.map(|_| ())
+            }
         }
     })
+}
+
+/// Calls ibv_post_send(3). The request's number is one of an entry in the send queue, and all that
+/// the request names belongs to that entry, beside inline bytes.
+fn chain(qp: &super::calls::Qp, wr: &mut ibv_send_wr) -> Result<()> {
+    const VERB: &str = "ibv_post_send";
+    let mut bad = ptr::null_mut();
+    let at = qp.as_ptr();
+    // SAFETY: the queue pair and its context live, and an open context has this verb. The memory
+    // that the request names is owned by its entry in the queue until it has completed or the queue
+    // pair is destroyed; inline bytes and the structures are used during the call.
+    unsafe {
+        let verb = (*(*at).context).ops.post_send;
+        let verb = verb.ok_or(Error::new(VERB, libc::EOPNOTSUPP))?;
+        status(VERB, verb(at, wr, &raw mut bad))
+    }
 }
 
 fn target(address: Option<&AddressHandle>, details: &Details<'_>) -> ibv_send_wr_wr {
@@ -161,8 +202,8 @@ pub(crate) fn receive_qp(
 }
 
 /// Posts a receive request to a shared receive queue.
-pub(crate) fn receive_srq(
-    srq: &super::calls::Srq,
+pub(crate) fn receive_srq<P>(
+    srq: &Object<ibv_srq, P>,
     queue: &WorkQueue,
     request: InFlight,
 ) -> std::result::Result<(), Unposted> {
@@ -220,6 +261,13 @@ pub(crate) fn immediate(wc: &ibv_wc) -> Option<u32> {
     // SAFETY: both members are four plain bytes.
     let data = unsafe { wc.imm.imm_data };
     (wc.wc_flags & IBV_WC_WITH_IMM != 0).then(|| data.get())
+}
+
+/// The key that a received message has invalidated.
+pub(crate) fn invalidated(wc: &ibv_wc) -> Option<u32> {
+    // SAFETY: both members are four plain bytes.
+    let rkey = unsafe { wc.imm.invalidated_rkey };
+    (wc.wc_flags & IBV_WC_WITH_INV != 0).then_some(rkey)
 }
 
 /// Asks for an event at the next completion, or at the next that the sender marked as solicited.

@@ -67,6 +67,14 @@ unsafe extern "C" {
         mask: c_int,
         init: *mut ibv_qp_init_attr,
     ) -> c_int;
+    pub fn ibv_reg_dmabuf_mr(
+        pd: *mut ibv_pd,
+        offset: u64,
+        length: usize,
+        iova: u64,
+        fd: c_int,
+        access: c_int,
+    ) -> *mut ibv_mr;
     pub fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
     pub fn ibv_reg_mr(
         pd: *mut ibv_pd,

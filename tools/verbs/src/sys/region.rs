@@ -1,10 +1,15 @@
 //! Registered memory, and the two ways in which a program has it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    os::fd::{AsRawFd, BorrowedFd},
+    sync::{Arc, PoisonError, RwLock},
+};
 
-use kit::abi::{ibv_mr, ibv_sge};
+use kit::abi::{IBV_ACCESS_ZERO_BASED, ibv_mr, ibv_sge};
 
 use super::{
+    device_memory,
+    extended::extended,
     object::{Object, made},
     pages::Pages,
     raw,
@@ -16,37 +21,135 @@ use crate::{
 
 /// A registration with its memory, which stays until the device has given the registration up.
 pub(crate) struct Region {
-    mr: Object<ibv_mr, (Pages, ProtectionDomain)>,
+    mr: Object<ibv_mr, (Memory, ProtectionDomain)>,
+    /// Of the first byte, as requests name it.
+    address: u64,
+    length: usize,
     lkey: u32,
     rkey: u32,
 }
 
+/// What a registration keeps.
+enum Memory {
+    Host(Pages),
+    /// The device keeps a DMA buffer by itself.
+    Dmabuf,
+    Device {
+        _memory: Arc<device_memory::Memory>,
+    },
+}
+
+/// A part of a DMA buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Dmabuf<'a> {
+    pub fd: BorrowedFd<'a>,
+    pub offset: u64,
+    pub length: usize,
+    /// The address of the first byte in requests.
+    pub address: u64,
+}
+
 impl Region {
     pub(crate) fn new(pd: &ProtectionDomain, length: usize, access: u32) -> Result<Self> {
-        const VERB: &str = "ibv_reg_mr";
-        let pages = Pages::new(length)?;
-        let at = pages.as_ptr();
-        // The device and other processes access the memory by its address.
-        let _ = at.expose_provenance();
-        let pd_at = pd.object().as_ptr();
-        // SAFETY: the domain lives; the pages stay until the registration is given up. Nothing has
-        // been done with the new region yet.
-        let (mr, lkey, rkey) = unsafe {
-            let access = access.cast_signed();
-            let mr = made(VERB, raw::ibv_reg_mr(pd_at, at.cast(), length, access))?;
-            let (lkey, rkey) = (mr.as_ref().lkey, mr.as_ref().rkey);
-            let mr = Object::new(mr, raw::ibv_dereg_mr, (pages, pd.clone()));
-            (mr, lkey, rkey)
-        };
-        Ok(Self { mr, lkey, rkey })
+        Self::host(pd, Pages::new(length)?, access)
     }
 
-    fn pages(&self) -> &Pages {
-        &self.mr.0
+    /// Memory of this process.
+    pub(crate) fn host(pd: &ProtectionDomain, pages: Pages, access: u32) -> Result<Self> {
+        let (at, length) = (pages.as_ptr(), pages.length());
+        // The device and other processes access the memory by its address.
+        let address = u64::try_from(at.expose_provenance()).unwrap_or(u64::MAX);
+        let memory = Memory::Host(pages);
+        let pd_at = pd.object().as_ptr();
+        let access = access.cast_signed();
+        // SAFETY: the domain lives; the pages stay until the registration is given up.
+        unsafe {
+            let mr = raw::ibv_reg_mr(pd_at, at.cast(), length, access);
+            Self::of("ibv_reg_mr", mr, (memory, pd), (address, length))
+        }
+    }
+
+    /// ibv_reg_dmabuf_mr(3).
+    pub(crate) fn dmabuf(pd: &ProtectionDomain, part: Dmabuf<'_>, access: u32) -> Result<Self> {
+        let Dmabuf {
+            fd,
+            offset,
+            length,
+            address,
+        } = part;
+        let (fd, access) = (fd.as_raw_fd(), access.cast_signed());
+        let pd_at = pd.object().as_ptr();
+        // SAFETY: the domain lives, and the descriptor is open.
+        unsafe {
+            let mr = raw::ibv_reg_dmabuf_mr(pd_at, offset, length, address, fd, access);
+            let memory = (Memory::Dmabuf, pd);
+            Self::of("ibv_reg_dmabuf_mr", mr, memory, (address, length))
+        }
+    }
+
+    /// ibv_reg_dm_mr(3). Its addresses begin at 0.
+    pub(crate) fn device(
+        pd: &ProtectionDomain,
+        memory: &Arc<device_memory::Memory>,
+        (offset, length): (u64, usize),
+        access: u32,
+    ) -> Result<Self> {
+        let device = pd.context().object();
+        let verb = extended!(device, "ibv_reg_dm_mr", reg_dm_mr)?;
+        let (pd_at, dm) = (pd.object().as_ptr(), memory.as_ptr());
+        let kept = Memory::Device {
+            _memory: Arc::clone(memory),
+        };
+        // SAFETY: domain and memory live; both are kept.
+        unsafe {
+            let mr = verb(pd_at, dm, offset, length, access | IBV_ACCESS_ZERO_BASED);
+            Self::of("ibv_reg_dm_mr", mr, (kept, pd), (0, length))
+        }
+    }
+
+    /// # Safety
+    /// A verb made the region, which is new, of this memory and domain.
+    unsafe fn of(
+        verb: &'static str,
+        mr: *mut ibv_mr,
+        (memory, pd): (Memory, &ProtectionDomain),
+        (address, length): (u64, usize),
+    ) -> Result<Self> {
+        let mr = made(verb, mr)?;
+        // SAFETY: by the caller; nothing has been done with the region yet.
+        let (mr, lkey, rkey) = unsafe {
+            let (lkey, rkey) = (mr.as_ref().lkey, mr.as_ref().rkey);
+            let mr = Object::new(mr, raw::ibv_dereg_mr, (memory, pd.clone()));
+            (mr, lkey, rkey)
+        };
+        Ok(Self {
+            mr,
+            address,
+            length,
+            lkey,
+            rkey,
+        })
+    }
+
+    /// The memory, if it is this process's.
+    fn pages(&self) -> Option<&Pages> {
+        match &self.mr.0 {
+            Memory::Host(pages) => Some(pages),
+            Memory::Dmabuf | Memory::Device { .. } => None,
+        }
+    }
+
+    /// Whether this process can access the memory.
+    pub(crate) fn is_host(&self) -> bool {
+        self.pages().is_some()
     }
 
     pub(crate) fn length(&self) -> usize {
-        self.pages().length()
+        self.length
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ibv_mr {
+        self.mr.as_ptr()
     }
 
     pub(crate) fn rkey(&self) -> u32 {
@@ -54,7 +157,7 @@ impl Region {
     }
 
     pub(crate) fn address(&self) -> u64 {
-        u64::try_from(self.pages().as_ptr().addr()).unwrap_or(u64::MAX)
+        self.address
     }
 
     pub(crate) fn domain(&self) -> &ProtectionDomain {
@@ -63,9 +166,12 @@ impl Region {
 
     /// A range as requests name it; none outside.
     fn sge(&self, offset: usize, length: usize) -> Option<ibv_sge> {
-        self.pages().at(offset, length)?;
+        let end = offset.checked_add(length)?;
+        if end > self.length {
+            return None;
+        }
         Some(ibv_sge {
-            addr: self.address() + u64::try_from(offset).ok()?,
+            addr: self.address.checked_add(u64::try_from(offset).ok()?)?,
             length: u32::try_from(length).ok()?,
             lkey: self.lkey,
         })
@@ -82,7 +188,13 @@ pub(crate) struct Exclusive {
 
 impl Exclusive {
     pub(crate) fn new(pd: &ProtectionDomain, length: usize) -> Result<Self> {
-        let region = Region::new(pd, length, kit::abi::IBV_ACCESS_LOCAL_WRITE)?;
+        Self::of(pd, Pages::new(length)?)
+    }
+
+    /// Memory that nothing else accesses.
+    pub(crate) fn of(pd: &ProtectionDomain, pages: Pages) -> Result<Self> {
+        let region = Region::host(pd, pages, kit::abi::IBV_ACCESS_LOCAL_WRITE)?;
+        let length = region.length();
         Ok(Self {
             region: Arc::new(region),
             offset: 0,
@@ -91,14 +203,20 @@ impl Exclusive {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the range is this owner's, who lends it; no request that names it is posted, and
-        // peers have no access.
-        unsafe { self.region.pages().bytes(self.offset, self.length) }
+        match self.region.pages() {
+            // SAFETY: the range is this owner's, who lends it; no request that names it is posted,
+            // and peers have no access.
+            Some(pages) => unsafe { pages.bytes(self.offset, self.length) },
+            None => &[],
+        }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the same, and the owner is borrowed for writing.
-        unsafe { self.region.pages().bytes_mut(self.offset, self.length) }
+        match self.region.pages() {
+            // SAFETY: the same, and the owner is borrowed for writing.
+            Some(pages) => unsafe { pages.bytes_mut(self.offset, self.length) },
+            None => &mut [],
+        }
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -144,11 +262,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(pd: &ProtectionDomain, length: usize, access: u32) -> Result<Self> {
-        Ok(Self {
-            region: Region::new(pd, length, access)?,
-            copying: RwLock::new(()),
-        })
+    pub(crate) fn new(region: Region) -> Self {
+        let copying = RwLock::new(());
+        Self { region, copying }
     }
 
     pub(crate) fn region(&self) -> &Region {
@@ -157,15 +273,20 @@ impl Shared {
 
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         let _reading = self.copying.read().unwrap_or_else(PoisonError::into_inner);
+        let pages = self.region.pages().ok_or(of_device("MemoryRegion::read"))?;
         // SAFETY: no slice of the pages is ever lent, and the lock keeps writers away.
-        let inside = unsafe { self.region.pages().copy_out(offset, into) };
+        let inside = unsafe { pages.copy_out(offset, into) };
         checked(inside, "MemoryRegion::read")
     }
 
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let _writing = self.copying.write().unwrap_or_else(PoisonError::into_inner);
+        let pages = self
+            .region
+            .pages()
+            .ok_or(of_device("MemoryRegion::write"))?;
         // SAFETY: no slice of the pages is ever lent, and the lock keeps others away.
-        let inside = unsafe { self.region.pages().copy_in(offset, bytes) };
+        let inside = unsafe { pages.copy_in(offset, bytes) };
         checked(inside, "MemoryRegion::write")
     }
 
@@ -179,4 +300,8 @@ fn checked(inside: bool, function: &'static str) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(function, libc::EINVAL)),
     }
+}
+
+fn of_device(function: &'static str) -> Error {
+    Error::new(function, libc::EOPNOTSUPP).because("the memory is not this process's")
 }

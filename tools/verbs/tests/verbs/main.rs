@@ -5,6 +5,10 @@
 #![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
 mod attributes;
+mod batches;
+mod memory;
+mod windows;
+mod xrc;
 
 use verbs::{
     Access, Buffer, Completion, CompletionQueue, Context, Device, ProtectionDomain, QueuePair,
