@@ -348,9 +348,9 @@ impl Node {
         }
     }
 
-    /// A thread polled a completion queue that has more completions: it polls again, so the progress
-    /// thread leaves the packets to it. They are received when the queue is empty, or after some
-    /// more polls.
+    /// A thread polled a completion queue that has more completions: it polls again, so the
+    /// progress thread leaves the packets to it. They are received when the queue is empty, or
+    /// after some more polls.
     #[inline]
     pub fn polled(&self, caller: Caller) {
         if self.inner.transport().alarm.polled_backlog() {

@@ -571,8 +571,9 @@ fn av() -> ibv_ah_attr {
     av
 }
 
-/// Brings an end to RTS, connected to the number. The peer may be silent for four seconds, as it may
-/// be on a busy machine: its threads wait for a processor beside the virtual machine of other tests.
+/// Brings an end to RTS, connected to the number. The peer may be silent for four seconds, as it
+/// may be on a busy machine: its threads wait for a processor beside the virtual machine of other
+/// tests.
 pub fn connect(end: &End, peer: u32) {
     connect_for(end, peer, [17, 7]);
 }

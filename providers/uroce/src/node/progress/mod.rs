@@ -34,8 +34,8 @@
 //! ms: on one processor each turn of the thread stops the poller. It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
 //!
-//! A poll that finds completions and leaves more in the queue counts as a poll, and one of eight looks
-//! for packets. A thread that works off the completions of many queue pairs would share its
+//! A poll that finds completions and leaves more in the queue counts as a poll, and one of eight
+//! looks for packets. A thread that works off the completions of many queue pairs would share its
 //! processor with the progress thread otherwise, which would receive further messages for receive
 //! requests that are not posted again yet.
 //!
