@@ -44,14 +44,14 @@ pub enum Operation {
     FetchAdd,
     /// Atomic comparison and exchange.
     CompareSwap,
-    /// A memory window was bound or unbound.
-    Bind,
-    /// A key was invalidated.
-    Invalidate,
     /// A message was received.
     Receive,
     /// A peer wrote to a memory region, with immediate data.
     ReceiveWrite,
+    /// A memory window was bound or unbound.
+    Bind,
+    /// A key was invalidated.
+    Invalidate,
 }
 
 /// Why a request failed: `enum ibv_wc_status`, [`abi`](crate::abi)`::IBV_WC_*`.

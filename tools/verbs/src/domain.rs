@@ -93,8 +93,7 @@ impl ProtectionDomain {
     /// [`MemoryRegion::write`] fail with EOPNOTSUPP.
     ///
     /// # Errors
-    /// Of ibv_reg_dmabuf_mr(3): EOPNOTSUPP if the device has no such regions, as uroce and
-    /// soft-RoCE.
+    /// Of ibv_reg_dmabuf_mr(3): EOPNOTSUPP if the device has no such regions, as uroce.
     pub fn dmabuf_region(
         &self,
         fd: BorrowedFd<'_>,

@@ -80,7 +80,7 @@ impl<T: Transport> QueuePair<T> {
     /// Limits its rate.
     ///
     /// # Errors
-    /// Of ibv_modify_qp_rate_limit(3): EOPNOTSUPP if the device cannot, as uroce and soft-RoCE.
+    /// Of ibv_modify_qp_rate_limit(3): EOPNOTSUPP if the device cannot, as uroce.
     pub fn limit_rate(&self, limit: RateLimit) -> Result<()> {
         extended::limit_rate(&self.inner.qp, limit)
     }

@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 /// value, and drops it after the device has given the memory up.
 ///
 /// With [`fork_init`](crate::fork_init), registered pages are missing in child processes of
-/// fork(2), whole ones: memory that shares its first or last page with other data takes
-/// that away too.
+/// fork(2), whole ones: memory that shares its first or last page with other data takes that away
+/// too.
 ///
 /// # Safety
 /// The memory is initialised, and can be read and written until the value is dropped; moving the
@@ -21,8 +21,7 @@ pub unsafe trait MemoryOwner: Send + Sync + 'static {
 }
 
 /// Memory that no other process and no other device accesses, so that it can be a
-/// [`Buffer`](crate::Buffer)
-/// ([`ProtectionDomain::buffer_of`](crate::ProtectionDomain::buffer_of)).
+/// [`Buffer`](crate::Buffer) ([`ProtectionDomain::buffer_of`](crate::ProtectionDomain::buffer_of)).
 ///
 /// # Safety
 /// While the buffer has the value, nothing accesses the memory but by the buffer.

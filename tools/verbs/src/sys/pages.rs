@@ -4,6 +4,7 @@ use std::{
     alloc::{self, Layout},
     mem,
     ops::Range,
+    panic::{RefUnwindSafe, UnwindSafe},
     ptr::NonNull,
     slice,
 };
@@ -42,6 +43,10 @@ enum Backing {
 unsafe impl Send for Pages {}
 // SAFETY: the same.
 unsafe impl Sync for Pages {}
+
+/// A panic leaves bytes behind, each of which is valid. The owner is dropped and not used otherwise.
+impl UnwindSafe for Pages {}
+impl RefUnwindSafe for Pages {}
 
 impl Pages {
     pub(crate) fn new(length: usize) -> Result<Self> {

@@ -1,6 +1,5 @@
-//! Memory windows. A window keeps the regions that it was bound to: requests of several queue
-//! pairs may bind it, in an order that nothing reports, so it may
-//! show any of them.
+//! Memory windows. A window keeps the regions that it was bound to: requests of several queue pairs
+//! may bind it, in an order that nothing reports, so it may show any of them.
 
 use std::{
     ffi::c_int,

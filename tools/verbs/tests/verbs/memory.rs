@@ -129,3 +129,17 @@ fn memory_that_a_device_does_not_have_is_refused() {
         ("ibv_reg_dmabuf_mr", libc::EOPNOTSUPP)
     );
 }
+
+/// Programs send them to threads, share them, and catch panics around them; the traits are lost
+/// without a word when a private member lacks them.
+#[test]
+fn memory_and_requests_have_the_traits_of_plain_values() {
+    fn check<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe + Unpin>() {}
+    check::<verbs::Buffer>();
+    check::<verbs::MemoryRegion>();
+    check::<verbs::RegionSlice>();
+    check::<verbs::Segment>();
+    check::<verbs::SendRequest>();
+    check::<verbs::ReceiveRequest>();
+    check::<verbs::Completion>();
+}
