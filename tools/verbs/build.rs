@@ -78,6 +78,7 @@ const CONNECTION: stub::Nodes<'_> = &[
             "rdma_destroy_id",
             "rdma_disconnect",
             "rdma_get_cm_event",
+            "rdma_leave_multicast",
             "rdma_listen",
             "rdma_migrate_id",
             "rdma_reject",
@@ -86,6 +87,7 @@ const CONNECTION: stub::Nodes<'_> = &[
             "rdma_set_option",
         ],
     ),
+    ("RDMACM_1.1", &["rdma_join_multicast_ex"]),
     ("RDMACM_1.2", &["rdma_establish", "rdma_init_qp_attr"]),
 ];
 

@@ -101,7 +101,7 @@
 //! - `system`: the program is linked with `libibverbs.so.1`, this project's or rdma-core's.
 //!   It prevails if both are enabled.
 //! - `tokio`: `AsyncCompletionQueue`, whose completions are awaited, and with `connection`
-//!   `AsyncListener` and `AsyncConnection`.
+//!   `AsyncListener`, `AsyncConnection`, `AsyncDatagramListener` and `AsyncDatagrams`.
 //! - `tools`: for the programs of this project alone.
 //!
 //! Not covered: raw packets. The C structures that some calls return are in

@@ -211,7 +211,7 @@ impl<T: Transport> QueuePairBuilder<T> {
         }
     }
 
-    fn make(self) -> Result<(Pair, Self)> {
+    pub(crate) fn make(self) -> Result<(Pair, Self)> {
         let qp = self.create()?;
         let context = self.pd.context();
         let port = context.port(self.route.port)?;
@@ -331,7 +331,7 @@ pub(crate) fn most_reads(count: i32) -> u8 {
 
 pub(crate) struct Pair {
     /// Multicast groups, which are left before the queue pair is destroyed.
-    groups: Mutex<Vec<[u8; 16]>>,
+    groups: Mutex<Vec<([u8; 16], u16)>>,
     pub(crate) qp: calls::Qp,
     pub(crate) endpoint: Endpoint,
     route: Route,
@@ -661,6 +661,11 @@ impl QueuePair<Datagram> {
     /// # Errors
     /// Of ibv_attach_mcast(3).
     pub fn join(&self, group: [u8; 16]) -> Result<()> {
+        self.attach((group, 0))
+    }
+
+    /// Receives the messages of the group of a GID and a LID.
+    pub(crate) fn attach(&self, group: ([u8; 16], u16)) -> Result<()> {
         let groups = self.inner.groups.lock();
         let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
         if !groups.contains(&group) {
@@ -675,6 +680,10 @@ impl QueuePair<Datagram> {
     /// # Errors
     /// Of ibv_detach_mcast(3).
     pub fn leave(&self, group: [u8; 16]) -> Result<()> {
+        self.detach((group, 0))
+    }
+
+    pub(crate) fn detach(&self, group: ([u8; 16], u16)) -> Result<()> {
         let groups = self.inner.groups.lock();
         let mut groups = groups.unwrap_or_else(PoisonError::into_inner);
         calls::multicast(&self.inner.qp, group, false)?;

@@ -15,13 +15,13 @@ use crate::{
 };
 
 /// Watches a channel; there has to be a runtime.
-fn watch(events: &EventChannel) -> std::io::Result<AsyncFd<EventChannel>> {
+pub(super) fn watch(events: &EventChannel) -> std::io::Result<AsyncFd<EventChannel>> {
     Handle::try_current().map_err(std::io::Error::other)?;
     watched(events.clone())
 }
 
 /// The next event of a channel.
-async fn next(events: &AsyncFd<EventChannel>) -> std::io::Result<Event> {
+pub(super) async fn next(events: &AsyncFd<EventChannel>) -> std::io::Result<Event> {
     loop {
         if let Some(event) = events.get_ref().poll()? {
             return Ok(event);

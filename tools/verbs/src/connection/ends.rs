@@ -29,13 +29,13 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "`connect` or `Request::accept` makes a connection"]
 pub struct Options {
-    sends: u32,
-    receives: u32,
-    segments: u32,
-    inline: u32,
+    pub(super) sends: u32,
+    pub(super) receives: u32,
+    pub(super) segments: u32,
+    pub(super) inline: u32,
     access: Access,
-    time: Duration,
-    parameters: Parameters,
+    pub(super) time: Duration,
+    pub(super) parameters: Parameters,
 }
 
 impl Default for Options {
@@ -146,7 +146,7 @@ impl Options {
     }
 }
 
-fn addresses(to: impl ToSocketAddrs) -> Result<impl Iterator<Item = SocketAddr>> {
+pub(super) fn addresses(to: impl ToSocketAddrs) -> Result<impl Iterator<Item = SocketAddr>> {
     let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EADDRNOTAVAIL);
     to.to_socket_addrs()
         .map_err(|error| Error::new("getaddrinfo", errno(error)))
@@ -161,7 +161,7 @@ struct Made {
 }
 
 /// The error of an event that ends an attempt; none for other events.
-fn error_of(event: &Event) -> Option<Error> {
+pub(super) fn error_of(event: &Event) -> Option<Error> {
     Some(match event {
         Event::AddressError { error, .. }
         | Event::RouteError { error, .. }

@@ -1,9 +1,11 @@
 //! Events, and the parameters of connections.
 #![forbid(unsafe_code)]
 
+use std::net::SocketAddr;
+
 use kit::cm::event_type;
 
-use super::{failed, id::Id};
+use super::{Destination, failed, id::Id};
 use crate::{
     error::Error,
     sys::cm::{Param, Taken},
@@ -14,7 +16,8 @@ use crate::{
 #[non_exhaustive]
 pub struct Parameters {
     /// Bytes for the program of the other end: at most 56 with a request, 196 with an acceptance,
-    /// 148 with a rejection. The other end may see zeros behind them.
+    /// 148 with a rejection; of datagrams, 180 with a request, 136 with an answer. The other end
+    /// may see zeros behind them.
     pub private_data: Vec<u8>,
     /// How many RDMA reads and atomic operations this end answers at once. As many as the device
     /// can, if none is given; for an acceptance, as many as the peer asks for.
@@ -72,7 +75,8 @@ pub enum Event {
         error: Error,
     },
     /// A peer asks for a connection; [`Id::prepare`] and [`Id::accept`] follow, or [`Id::reject`].
-    /// If the new id is dropped, the request is rejected.
+    /// If the new id is dropped, the request is rejected. Of an id of datagrams, a peer asks where
+    /// to send them, and [`Id::accept_datagrams`] follows.
     ConnectRequest {
         /// The id that listens.
         listener: Id,
@@ -107,7 +111,9 @@ pub enum Event {
     Rejected {
         /// The id.
         id: Id,
-        /// The reason of the message; 28 is the peer's program, 8 that nothing listens.
+        /// The reason of the message; 28 is the peer's program, 8 that nothing listens. Of an id of
+        /// datagrams it is the status of the answer; 2 is the peer's program, 1 that nothing
+        /// listens.
         reason: u32,
         /// Of the peer's program.
         private_data: Vec<u8>,
@@ -118,6 +124,34 @@ pub enum Event {
         id: Id,
         /// The peer's parameters, seen from this end.
         parameters: Parameters,
+    },
+    /// The peer's answer to [`Id::request_datagrams`]: where datagrams are sent
+    /// (RDMA_CM_EVENT_ESTABLISHED of an id of datagrams).
+    DestinationResolved {
+        /// The id.
+        id: Id,
+        /// The peer's queue pair.
+        destination: Destination,
+        /// Of the peer's program.
+        private_data: Vec<u8>,
+    },
+    /// The id has joined a multicast group.
+    MulticastJoin {
+        /// The id.
+        id: Id,
+        /// The address that [`Id::join_multicast`] was called with.
+        group: SocketAddr,
+        /// Where its datagrams are sent, and where they are received ([`Destination::attach`]).
+        destination: Destination,
+    },
+    /// The id could not join a multicast group, or is no longer a member.
+    MulticastError {
+        /// The id.
+        id: Id,
+        /// The address that [`Id::join_multicast`] was called with.
+        group: SocketAddr,
+        /// Why.
+        error: Error,
     },
     /// The connection has ended. If the peer has ended it, [`Id::disconnect`] answers; without an
     /// answer the peer gets its event later.
@@ -162,13 +196,60 @@ impl Event {
             status,
             number,
             request,
-            param,
+            mut param,
+            ud,
         } = taken;
         // Dropped with the listening id, a request is rejected.
         let request = request.map(Id::of);
         let id = Id::find(number)?;
         let error = |function| failed(function, status);
+        if let Some(ud) = ud {
+            let destination = Destination::new(ud.attr, ud.number, ud.qkey);
+            let private_data = ud.private_data;
+            match kind {
+                MULTICAST_JOIN | MULTICAST_ERROR => {
+                    let groups = id.groups();
+                    let group = groups.iter().find(|(number, _)| *number == ud.join);
+                    // One of a group that was left.
+                    let (_, group) = *group?;
+                    drop(groups);
+                    return Some(match (kind, status) {
+                        (MULTICAST_JOIN, 0) => Self::MulticastJoin {
+                            id,
+                            group,
+                            destination,
+                        },
+                        _ => Self::MulticastError {
+                            id,
+                            group,
+                            error: error("rdma_join_multicast"),
+                        },
+                    });
+                }
+                ESTABLISHED => {
+                    return Some(Self::DestinationResolved {
+                        id,
+                        destination,
+                        private_data,
+                    });
+                }
+                // A status of the answer, and no errno.
+                UNREACHABLE if status > 0 => {
+                    return Some(Self::Rejected {
+                        id,
+                        reason: status.unsigned_abs(),
+                        private_data,
+                    });
+                }
+                _ => param.private_data = private_data,
+            }
+        }
         Some(match (kind, request) {
+            (CONNECT_REQUEST, Some(request)) if request.is_datagram() => Self::ConnectRequest {
+                listener: id,
+                id: request,
+                parameters: Parameters::with_private_data(param.private_data),
+            },
             (CONNECT_REQUEST, Some(request)) => {
                 let parameters = Parameters::of(param);
                 request.asked(&parameters);
@@ -231,6 +312,9 @@ impl Event {
             | Self::Unreachable { id, .. }
             | Self::Rejected { id, .. }
             | Self::Established { id, .. }
+            | Self::DestinationResolved { id, .. }
+            | Self::MulticastJoin { id, .. }
+            | Self::MulticastError { id, .. }
             | Self::Disconnected { id }
             | Self::DeviceRemoval { id }
             | Self::AddressChange { id }

@@ -13,11 +13,15 @@ use std::{
     time::Duration,
 };
 
-use kit::abi::{IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+use kit::{
+    abi::{IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS},
+    cm::port_space::RDMA_PS_TCP,
+};
 
 use super::{EventChannel, Parameters, PreparedQueuePair};
 use crate::{
     context::Context,
+    domain::ProtectionDomain,
     error::{Error, Result},
     qp::{QueuePair, QueuePairBuilder},
     sys::{calls, cm},
@@ -25,7 +29,7 @@ use crate::{
 };
 
 /// An end of a connection, or a place where requests arrive: `struct rdma_cm_id`, of the port space
-/// TCP. Copies are the same one; with the last one the connection ends.
+/// TCP, or UDP ([`Id::datagrams`]). Copies are the same one; with the last one the connection ends.
 #[derive(Clone)]
 pub struct Id(Arc<Entry>);
 
@@ -34,6 +38,8 @@ struct Entry {
     object: cm::Cm,
     /// What the peer asked for, of an id of a request.
     asked: Mutex<Option<(u8, u8)>>,
+    /// Multicast groups, by the number in their events.
+    groups: Mutex<Vec<(usize, SocketAddr)>>,
 }
 
 /// All ids, by the number in their events.
@@ -60,8 +66,36 @@ impl Id {
     /// # Errors
     /// Of rdma_create_id(3).
     pub fn new(channel: &EventChannel) -> Result<Self> {
+        Self::of_space(channel, RDMA_PS_TCP)
+    }
+
+    pub(super) fn of_space(channel: &EventChannel, space: u32) -> Result<Self> {
         let number = next_number();
-        Ok(Self::entered(number, cm::create_id(channel, number)?))
+        Ok(Self::entered(
+            number,
+            cm::create_id(channel, number, space)?,
+        ))
+    }
+
+    pub(super) fn object(&self) -> &cm::Cm {
+        &self.0.object
+    }
+
+    /// The multicast groups that it joins.
+    pub(super) fn groups(&self) -> MutexGuard<'_, Vec<(usize, SocketAddr)>> {
+        let groups = self.0.groups.lock();
+        groups.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// EINVAL unless the device is the id's.
+    pub(super) fn expect_device(&self, pd: &ProtectionDomain) -> Result<()> {
+        match self.context().is_some_and(|own| own.same(pd.context())) {
+            true => Ok(()),
+            false => {
+                let invalid = Error::new("ibv_create_qp", libc::EINVAL);
+                Err(invalid.because("the id has another device, or none yet"))
+            }
+        }
     }
 
     /// The id of a request.
@@ -74,6 +108,7 @@ impl Id {
             number,
             object,
             asked: Mutex::default(),
+            groups: Mutex::default(),
         });
         ids().insert(number, Arc::downgrade(&inner));
         Self(inner)
@@ -204,12 +239,12 @@ impl Id {
     ///
     /// # Errors
     /// Those of [`QueuePairBuilder::build`]; EINVAL if the protection domain is of another open
-    /// device than [`Id::context`]; of rdma_init_qp_attr(3).
+    /// device than [`Id::context`], or the id is one of datagrams; of rdma_init_qp_attr(3).
     pub fn prepare(&self, builder: QueuePairBuilder<Reliable>) -> Result<PreparedQueuePair> {
-        let context = self.context();
-        if !context.is_some_and(|own| own.same(builder.pd.context())) {
+        self.expect_device(&builder.pd)?;
+        if cm::is_datagram(&self.0.object) {
             let invalid = Error::new("ibv_create_qp", libc::EINVAL);
-            return Err(invalid.because("the id has another device, or none yet"));
+            return Err(invalid.because("the id is one of datagrams"));
         }
         let (attr, mask) = cm::qp_attr(&self.0.object, IBV_QPS_INIT)?;
         PreparedQueuePair::new(&builder, attr, mask)

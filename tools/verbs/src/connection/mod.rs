@@ -35,6 +35,12 @@
 //! - [`EventChannel`], [`Id`] and [`Event`]: the calls of librdmacm. Connections may share
 //!   protection domains and completion queues, and one thread serves many of them.
 //!
+//! # Datagrams and multicast groups
+//! [`DatagramListener`] and [`Datagrams`] are for datagrams (UD): a program asks the address of a
+//! listener for the peer's queue pair ([`Datagrams::connect`]), and joins multicast groups
+//! ([`Datagrams::join`]). No connection arises of that. Among the ids, [`Id::datagrams`] makes one
+//! for them.
+//!
 //! # Events
 //! An [`Event`] is a copy, which was acknowledged when it was taken. So no call waits for an
 //! acknowledgement: an [`Id`] may be dropped at any time, by any thread. Events of an id that was
@@ -63,6 +69,7 @@
 
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod datagram;
 mod ends;
 mod event;
 mod id;
@@ -82,9 +89,13 @@ use crate::{
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncConnection, AsyncListener};
+#[cfg(feature = "tokio")]
+pub use datagram::{AsyncDatagramListener, AsyncDatagrams};
+pub use datagram::{DatagramListener, DatagramRequest, Datagrams, Destination, Peer};
 pub use ends::{Connection, Listener, Options, Request};
 pub use event::{Event, Parameters};
 pub use id::Id;
+use id::next_number;
 pub use prepared::PreparedQueuePair;
 
 /// A channel of events, which the ids made with it report. Copies are the same one.
@@ -112,7 +123,7 @@ impl EventChannel {
     /// Of rdma_get_cm_event(3).
     pub fn poll(&self) -> Result<Option<Event>> {
         loop {
-            match cm::get_event(&self.0, self, id::next_number)? {
+            match cm::get_event(&self.0, self, next_number)? {
                 None => return Ok(None),
                 Some(taken) => match Event::of(taken) {
                     // One of an id that was dropped.

@@ -393,7 +393,7 @@ pub(crate) fn query_qp(qp: &Qp) -> Result<Queried> {
 }
 
 /// Joins a multicast group, or leaves it.
-pub(crate) fn multicast(qp: &Qp, group: [u8; 16], join: bool) -> Result<()> {
+pub(crate) fn multicast(qp: &Qp, (group, lid): ([u8; 16], u16), join: bool) -> Result<()> {
     let group = ibv_gid { raw: group };
     let at = &raw const group;
     // SAFETY: the queue pair and the group live during the call.
@@ -401,11 +401,11 @@ pub(crate) fn multicast(qp: &Qp, group: [u8; 16], join: bool) -> Result<()> {
         match join {
             true => status(
                 "ibv_attach_mcast",
-                raw::ibv_attach_mcast(qp.as_ptr(), at, 0),
+                raw::ibv_attach_mcast(qp.as_ptr(), at, lid),
             ),
             false => status(
                 "ibv_detach_mcast",
-                raw::ibv_detach_mcast(qp.as_ptr(), at, 0),
+                raw::ibv_detach_mcast(qp.as_ptr(), at, lid),
             ),
         }
     }

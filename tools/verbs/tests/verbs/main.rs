@@ -6,6 +6,8 @@
 
 mod attributes;
 mod batches;
+#[cfg(feature = "connection")]
+mod datagrams;
 mod memory;
 mod windows;
 mod xrc;

@@ -13,7 +13,7 @@ use std::{
 use bytemuck::Zeroable;
 use kit::{
     abi::{ibv_context, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state},
-    cm::{event_type, port_space::RDMA_PS_TCP},
+    cm::{event_type, port_space::RDMA_PS_UDP},
 };
 
 use super::{
@@ -25,8 +25,12 @@ use crate::{
     error::{Error, Result},
 };
 
+mod datagram;
 #[allow(non_camel_case_types)] // the names of the header
 mod raw;
+
+pub(crate) use datagram::Ud;
+use datagram::copied;
 
 /// A channel of events.
 pub(crate) type Channel = Object<raw::rdma_event_channel, ()>;
@@ -57,6 +61,8 @@ pub(crate) struct Taken {
     /// The new id of a request.
     pub request: Option<Cm>,
     pub param: Param,
+    /// Of events of datagrams and of multicast groups.
+    pub ud: Option<Ud>,
 }
 
 /// Results of librdmacm: 0, or -1 with the errno.
@@ -125,6 +131,7 @@ pub(crate) fn get_event(
             (*at.as_ptr()).context = ptr::without_provenance_mut(number());
             Object::new(at, raw::rdma_destroy_id, Mutex::new(owner.clone()))
         });
+        let ud = datagram::has_ud_param(kind, of).then(|| datagram::ud(&(*event).param.ud));
         let taken = Taken {
             kind,
             status: (*event).status,
@@ -134,10 +141,11 @@ pub(crate) fn get_event(
                 (*of).context.addr()
             },
             request,
-            param: match has_param(kind) {
-                true => param(&(*event).conn),
+            param: match ud.is_none() && has_param(kind) {
+                true => param(&(*event).param.conn),
                 false => Param::default(),
             },
+            ud,
         };
         raw::rdma_ack_cm_event(event);
         Ok(Some(taken))
@@ -156,12 +164,8 @@ fn has_param(kind: u32) -> bool {
 /// # Safety
 /// The private data is NULL or as long as is said.
 unsafe fn param(conn: &raw::rdma_conn_param) -> Param {
-    let length = usize::from(conn.private_data_len);
-    let private_data = match conn.private_data.is_null() {
-        true => Vec::new(),
-        // SAFETY: by the caller.
-        false => unsafe { std::slice::from_raw_parts(conn.private_data.cast(), length) }.to_vec(),
-    };
+    // SAFETY: by the caller.
+    let private_data = unsafe { copied(conn.private_data, conn.private_data_len) };
     Param {
         responder_resources: conn.responder_resources,
         initiator_depth: conn.initiator_depth,
@@ -201,15 +205,15 @@ fn private_length(function: &'static str, data: &[u8]) -> Result<u8> {
     length.map_err(|_| invalid.because("more private data than a message has room for"))
 }
 
-/// Makes an id of the port space TCP, whose events have the number.
-pub(crate) fn create_id(channel: &EventChannel, number: usize) -> Result<Cm> {
+/// Makes an id of a port space, whose events have the number.
+pub(crate) fn create_id(channel: &EventChannel, number: usize, space: u32) -> Result<Cm> {
     const FUNCTION: &str = "rdma_create_id";
     let mut id = ptr::null_mut();
     let number = ptr::without_provenance_mut(number);
     // SAFETY: the channel lives, and is kept; the id is new.
     unsafe {
         let of = channel.object().as_ptr();
-        let code = raw::rdma_create_id(of, &raw mut id, number, RDMA_PS_TCP);
+        let code = raw::rdma_create_id(of, &raw mut id, number, space);
         done(FUNCTION, code)?;
         let id = made(FUNCTION, id)?;
         Ok(Object::new(
@@ -326,6 +330,40 @@ pub(crate) fn device(id: &Cm) -> Option<calls::Device> {
         let at = ptr::NonNull::new((&raw const (*id.as_ptr()).verbs).read_volatile())?;
         Some(Object::new(at, stays_open, ()))
     }
+}
+
+/// Whether an id is one of the port space UDP.
+pub(crate) fn is_datagram(id: &Cm) -> bool {
+    // SAFETY: the id lives.
+    unsafe { (&raw const (*id.as_ptr()).ps).read_volatile() == RDMA_PS_UDP }
+}
+
+/// Joins a group; its events have the number.
+pub(crate) fn join_multicast(
+    id: &Cm,
+    group: SocketAddr,
+    send_only: bool,
+    number: usize,
+) -> Result<()> {
+    /// Both members of the attributes are there: `enum rdma_cm_join_mc_attr_mask`.
+    const ADDRESS_AND_FLAGS: u32 = 3;
+    let mut group = Storage::of(group);
+    let mut attr = raw::rdma_cm_join_mc_attr_ex {
+        comp_mask: ADDRESS_AND_FLAGS,
+        join_flags: send_only.into(),
+        addr: group.at(),
+    };
+    let number = ptr::without_provenance_mut(number);
+    // SAFETY: the id lives; attributes and address are whole. The number is only returned.
+    let code = unsafe { raw::rdma_join_multicast_ex(id.as_ptr(), &raw mut attr, number) };
+    done("rdma_join_multicast", code)
+}
+
+pub(crate) fn leave_multicast(id: &Cm, group: SocketAddr) -> Result<()> {
+    let mut group = Storage::of(group);
+    // SAFETY: the id lives; the address is whole.
+    let code = unsafe { raw::rdma_leave_multicast(id.as_ptr(), group.at()) };
+    done("rdma_leave_multicast", code)
 }
 
 /// The number in the events of an id.

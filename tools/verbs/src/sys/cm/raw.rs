@@ -1,6 +1,6 @@
 //! The functions of librdmacm, as its header declares them. Each has a man page of its name.
 
-use kit::abi::{ibv_context, ibv_qp, ibv_qp_attr};
+use kit::abi::{ibv_ah_attr, ibv_context, ibv_qp, ibv_qp_attr};
 use std::{
     ffi::{c_int, c_uint, c_void},
     mem::offset_of,
@@ -46,22 +46,46 @@ pub struct rdma_conn_param {
     pub qp_num: u32,
 }
 
-/// The beginning of the structure, which the library makes. The last member is that of the union
-/// which events of connections have.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rdma_ud_param {
+    pub private_data: *const c_void,
+    pub private_data_len: u8,
+    pub ah_attr: ibv_ah_attr,
+    pub qp_num: u32,
+    pub qkey: u32,
+}
+
+/// `conn` is of connections, `ud` of datagrams and of multicast groups.
+#[repr(C)]
+pub union rdma_cm_event_param {
+    pub conn: rdma_conn_param,
+    pub ud: rdma_ud_param,
+}
+
 #[repr(C)]
 pub struct rdma_cm_event {
     pub id: *mut rdma_cm_id,
     pub listen_id: *mut rdma_cm_id,
     pub event: c_uint,
     pub status: c_int,
-    pub conn: rdma_conn_param,
+    pub param: rdma_cm_event_param,
+}
+
+#[repr(C)]
+pub struct rdma_cm_join_mc_attr_ex {
+    pub comp_mask: u32,
+    pub join_flags: u32,
+    pub addr: *mut libc::sockaddr,
 }
 
 const _: () = {
     assert!(offset_of!(rdma_cm_id, route) == 32 && size_of::<rdma_route>() == 312);
     assert!(offset_of!(rdma_cm_id, ps) == 344 && offset_of!(rdma_cm_id, port_num) == 348);
     assert!(offset_of!(rdma_conn_param, srq) == 14 && size_of::<rdma_conn_param>() == 24);
-    assert!(offset_of!(rdma_cm_event, conn) == 24);
+    assert!(offset_of!(rdma_ud_param, ah_attr) == 16 && size_of::<rdma_ud_param>() == 56);
+    assert!(offset_of!(rdma_cm_event, param) == 24 && size_of::<rdma_cm_event>() == 80);
+    assert!(size_of::<rdma_cm_join_mc_attr_ex>() == 16);
 };
 
 unsafe extern "C" {
@@ -100,6 +124,12 @@ unsafe extern "C" {
     pub fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int;
     pub fn rdma_establish(id: *mut rdma_cm_id) -> c_int;
     pub fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
+    pub fn rdma_join_multicast_ex(
+        id: *mut rdma_cm_id,
+        attr: *mut rdma_cm_join_mc_attr_ex,
+        context: *mut c_void,
+    ) -> c_int;
+    pub fn rdma_leave_multicast(id: *mut rdma_cm_id, group: *mut libc::sockaddr) -> c_int;
     pub fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
     pub fn rdma_init_qp_attr(
         id: *mut rdma_cm_id,
