@@ -56,6 +56,7 @@ const NODES: stub::Nodes<'_> = &[
         ],
     ),
     ("IBVERBS_1.6", &["ibv_qp_to_qp_ex"]),
+    ("IBVERBS_1.10", &["ibv_query_ece", "ibv_set_ece"]),
     (
         "IBVERBS_1.11",
         &["_ibv_query_gid_ex", "_ibv_query_gid_table"],
@@ -89,6 +90,14 @@ const CONNECTION: stub::Nodes<'_> = &[
     ),
     ("RDMACM_1.1", &["rdma_join_multicast_ex"]),
     ("RDMACM_1.2", &["rdma_establish", "rdma_init_qp_attr"]),
+    (
+        "RDMACM_1.3",
+        &[
+            "rdma_get_remote_ece",
+            "rdma_reject_ece",
+            "rdma_set_local_ece",
+        ],
+    ),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

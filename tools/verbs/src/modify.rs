@@ -7,8 +7,9 @@ use kit::abi::{IBV_QP_EN_SQD_ASYNC_NOTIFY, IBV_QP_STATE, IBV_QPS_RTS, IBV_QPS_SQ
 use crate::{
     attributes::QueuePairAttributes,
     changes::Changes,
+    ece::Ece,
     error::Result,
-    qp::{QueuePair, UnconnectedQueuePair},
+    qp::{QueuePair, QueuePairBuilder, UnconnectedQueuePair},
     rate::RateLimit,
     sys::{calls, extended},
     transport::{Connected, Datagram, Transport},
@@ -112,5 +113,57 @@ impl QueuePair<Datagram> {
         self.inner.reset()?;
         self.inner.ready_for_datagrams()?;
         Ok(self)
+    }
+}
+
+impl<T: Connected> QueuePairBuilder<T> {
+    /// Sets ECE options of the peer before the first transition. `build` fails with EOPNOTSUPP if the
+    /// device has none, as uroce and soft-RoCE, or the vendor is 0, and with EINVAL if it does not
+    /// know these.
+    pub fn ece(mut self, ece: Ece) -> Self {
+        self.ece = Some(ece);
+        self
+    }
+}
+
+impl<T: Connected> UnconnectedQueuePair<T> {
+    /// The ECE options of its device.
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// # let cq = context.completion_queue(32)?;
+    /// let qp = pd.reliable(&cq).build()?;
+    /// match qp.ece() {
+    ///     Ok(ece) => println!("{:x} {:x}", ece.vendor_id, ece.options), // for the peer
+    ///     Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::Unsupported),
+    /// }
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_query_ece(3): EOPNOTSUPP if the device has none, as uroce and soft-RoCE.
+    pub fn ece(&self) -> Result<Ece> {
+        calls::query_ece(&self.pair().qp).map(Ece::of)
+    }
+
+    /// Sets ECE options of the peer, before it is connected.
+    ///
+    /// # Errors
+    /// Of ibv_set_ece(3): EOPNOTSUPP if the device has none, or the vendor is 0; EINVAL if it does
+    /// not know these.
+    pub fn set_ece(&self, ece: Ece) -> Result<()> {
+        calls::set_ece(&self.pair().qp, ece.to_c())
+    }
+}
+
+impl<T: Transport> QueuePair<T> {
+    /// The ECE options that it has.
+    ///
+    /// # Errors
+    /// Of ibv_query_ece(3): EOPNOTSUPP if the device has none, as uroce and soft-RoCE.
+    pub fn ece(&self) -> Result<Ece> {
+        calls::query_ece(&self.inner.qp).map(Ece::of)
     }
 }

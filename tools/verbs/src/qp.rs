@@ -16,6 +16,7 @@ use crate::{
     batch::Batch,
     completion::CompletionQueue,
     domain::ProtectionDomain,
+    ece::Ece,
     error::{Error, PostError, Result},
     memory::Access,
     request::{ReceiveRequest, Receiver, SendRequest},
@@ -53,6 +54,7 @@ pub struct QueuePairBuilder<T> {
     gid_index: Option<u8>,
     pub(crate) access: Access,
     mtu: Option<u8>,
+    pub(crate) ece: Option<Ece>,
     pub(crate) patience: Patience,
     transport: PhantomData<T>,
 }
@@ -83,6 +85,7 @@ impl<T: Transport> QueuePairBuilder<T> {
             gid_index: None,
             access: Access::LOCAL,
             mtu: None,
+            ece: None,
             patience: Patience {
                 timeout: 14,
                 retries: 7,
@@ -205,10 +208,14 @@ impl<T: Transport> QueuePairBuilder<T> {
             sends,
             receives,
         };
-        match self.batches {
-            false => Ok(calls::create_qp(parts, T::KIND, cap)?.0),
-            true => extended::create_qp(parts, T::KIND, cap),
+        let qp = match self.batches {
+            false => calls::create_qp(parts, T::KIND, cap)?.0,
+            true => extended::create_qp(parts, T::KIND, cap)?,
+        };
+        if let Some(ece) = self.ece {
+            calls::set_ece(&qp, ece.to_c())?;
         }
+        Ok(qp)
     }
 
     pub(crate) fn make(self) -> Result<(Pair, Self)> {
@@ -469,6 +476,10 @@ impl<T> UnconnectedQueuePair<T> {
             patience,
             transport: PhantomData,
         }
+    }
+
+    pub(crate) fn pair(&self) -> &Pair {
+        &self.inner
     }
 }
 

@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, thread, time::Duration};
 
 use verbs::{
-    Access, Completion, ReceiveRequest, Reliable, SendRequest,
+    Access, Completion, Ece, ReceiveRequest, Reliable, SendRequest,
     connection::{
         Connection, Event, EventChannel, Id, Listener, Options, Parameters, PreparedQueuePair,
     },
@@ -364,6 +364,83 @@ fn an_event_moves_along_with_its_id() {
     id.migrate(&second).unwrap();
     drop(first);
     assert!(matches!(second.wait().unwrap(), Event::AddressResolved { id: of } if of == id));
+}
+
+#[test]
+fn ece_options_of_both_ends_arrive() {
+    let ece = |options| Ece {
+        vendor_id: 0x15b3,
+        options,
+    };
+    let (listener, address) = listener();
+    drop(listener);
+    let events = EventChannel::new().unwrap();
+    let listening = Id::new(&events).unwrap();
+    listening.bind(address).unwrap();
+    listening.listen(1).unwrap();
+    let id = Id::new(&events).unwrap();
+    let qp = resolved(&events, &id, address);
+    assert_eq!(id.remote_ece().unwrap(), Ece::default());
+    let refused = id.set_local_ece(Ece::default()).unwrap_err();
+    assert_eq!(
+        (refused.function(), refused.errno()),
+        ("rdma_set_local_ece", libc::EINVAL)
+    );
+    id.set_local_ece(ece(3)).unwrap();
+    id.connect(&qp, &Parameters::default()).unwrap();
+    let (mut connecting, mut ends) = (Some(qp), Vec::new());
+    while ends.len() < 2 {
+        match events.wait().unwrap() {
+            Event::ConnectRequest { id, .. } => {
+                assert_eq!(id.remote_ece().unwrap(), ece(3));
+                let pd = id.context().unwrap().protection_domain().unwrap();
+                let cq = pd.context().completion_queue(64).unwrap();
+                let qp = id.prepare(pd.reliable(&cq)).unwrap();
+                // The device has no options.
+                for errno in [
+                    qp.set_ece(ece(3)).unwrap_err().errno(),
+                    qp.ece().unwrap_err().errno(),
+                ] {
+                    assert_eq!(errno, libc::EOPNOTSUPP);
+                }
+                id.set_local_ece(ece(2)).unwrap();
+                ends.push((id.accept(qp, &Parameters::default()).unwrap(), id));
+            }
+            Event::ConnectResponse { id, .. } => {
+                assert_eq!(id.remote_ece().unwrap(), ece(2));
+                let qp = id.establish(connecting.take().unwrap()).unwrap();
+                ends.push((qp, id));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_request_is_rejected_for_its_ece_options() {
+    verbs::use_uroce("lo");
+    let events = EventChannel::new().unwrap();
+    let listening = Id::new(&events).unwrap();
+    listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    listening.listen(1).unwrap();
+    let id = Id::new(&events).unwrap();
+    let qp = resolved(&events, &id, listening.local_addr().unwrap());
+    id.connect(&qp, &Parameters::default()).unwrap();
+    loop {
+        match events.wait().unwrap() {
+            Event::ConnectRequest { id, .. } => id.reject_ece(b"other").unwrap(),
+            Event::Rejected {
+                reason,
+                private_data,
+                ..
+            } => {
+                assert_eq!(reason, 35);
+                assert!(private_data.starts_with(b"other"));
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[cfg(feature = "tokio")]

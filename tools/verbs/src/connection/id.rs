@@ -22,6 +22,7 @@ use super::{EventChannel, Parameters, PreparedQueuePair};
 use crate::{
     context::Context,
     domain::ProtectionDomain,
+    ece::Ece,
     error::{Error, Result},
     qp::{QueuePair, QueuePairBuilder},
     sys::{calls, cm},
@@ -335,6 +336,48 @@ impl Id {
     /// Of rdma_reject(3).
     pub fn reject(&self, private_data: &[u8]) -> Result<()> {
         cm::reject(&self.0.object, private_data)
+    }
+
+    /// Rejects a request because of its ECE options (reason 35). The peer gets the private data.
+    ///
+    /// # Errors
+    /// Of rdma_reject_ece(3).
+    pub fn reject_ece(&self, private_data: &[u8]) -> Result<()> {
+        cm::reject_ece(&self.0.object, private_data)
+    }
+
+    /// The peer's ECE options: those of its request, after `ConnectRequest`, or those of its
+    /// acceptance, after `ConnectResponse`. The vendor is 0 if it has sent none.
+    ///
+    /// ```
+    /// # use verbs::{Ece, Result, connection::{Event, Id, Parameters, PreparedQueuePair}};
+    /// # fn accept(event: Event, build: fn(&Id) -> Result<PreparedQueuePair>) -> Result<()> {
+    /// if let Event::ConnectRequest { id, .. } = event {
+    ///     let qp = build(&id)?;
+    ///     let asked = id.remote_ece()?;
+    ///     if asked.vendor_id != 0 && qp.set_ece(asked).is_ok() {
+    ///         id.set_local_ece(qp.ece()?)?; // what the device takes of them
+    ///     }
+    ///     id.accept(qp, &Parameters::default())?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Of rdma_get_remote_ece(3): EINVAL if the id has a queue pair of librdmacm, which ids of this
+    /// crate have not.
+    pub fn remote_ece(&self) -> Result<Ece> {
+        cm::remote_ece(&self.0.object).map(Ece::of)
+    }
+
+    /// Sets the ECE options that [`Id::connect`] or [`Id::accept`] sends to the peer.
+    ///
+    /// # Errors
+    /// Of rdma_set_local_ece(3): EINVAL if the vendor is 0, or the id has a queue pair of
+    /// librdmacm, which ids of this crate have not.
+    pub fn set_local_ece(&self, ece: Ece) -> Result<()> {
+        cm::set_local_ece(&self.0.object, ece.to_c())
     }
 
     /// Ends the connection, or answers when the peer has ended it.

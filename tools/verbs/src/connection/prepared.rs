@@ -7,6 +7,7 @@ use kit::abi::{IBV_QP_ACCESS_FLAGS, IBV_QP_STATE, IBV_QPS_INIT, ibv_qp_attr, ibv
 
 use crate::{
     context::Context,
+    ece::Ece,
     error::{PostError, Result},
     qp::{Pair, Patience, QueuePair, QueuePairBuilder},
     request::ReceiveRequest,
@@ -57,6 +58,24 @@ impl PreparedQueuePair {
         request: ReceiveRequest,
     ) -> std::result::Result<(), PostError<ReceiveRequest>> {
         self.pair.post_receive(request)
+    }
+
+    /// The ECE options of its device.
+    ///
+    /// # Errors
+    /// Of ibv_query_ece(3): EOPNOTSUPP if the device has none, as uroce and soft-RoCE.
+    pub fn ece(&self) -> Result<Ece> {
+        calls::query_ece(&self.pair.qp).map(Ece::of)
+    }
+
+    /// Sets ECE options of the peer ([`Id::remote_ece`](super::Id::remote_ece)), before the
+    /// connection is there.
+    ///
+    /// # Errors
+    /// Of ibv_set_ece(3): EOPNOTSUPP if the device has none, or the vendor is 0; EINVAL if it does
+    /// not know these.
+    pub fn set_ece(&self, ece: Ece) -> Result<()> {
+        calls::set_ece(&self.pair.qp, ece.to_c())
     }
 
     pub(super) fn context(&self) -> &Context {

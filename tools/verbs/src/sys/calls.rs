@@ -392,6 +392,26 @@ pub(crate) fn query_qp(qp: &Qp) -> Result<Queried> {
     Ok(Queried { attr, cap })
 }
 
+/// ibv_query_ece(3).
+pub(crate) fn query_ece(qp: &Qp) -> Result<ibv_ece> {
+    let mut ece = ibv_ece {
+        vendor_id: 0,
+        options: 0,
+        comp_mask: 0,
+    };
+    // SAFETY: the queue pair lives; the options may be written.
+    let code = unsafe { raw::ibv_query_ece(qp.as_ptr(), &raw mut ece) };
+    status("ibv_query_ece", code).map(|()| ece)
+}
+
+/// ibv_set_ece(3).
+pub(crate) fn set_ece(qp: &Qp, mut ece: ibv_ece) -> Result<()> {
+    // SAFETY: the queue pair lives; the options are whole.
+    status("ibv_set_ece", unsafe {
+        raw::ibv_set_ece(qp.as_ptr(), &raw mut ece)
+    })
+}
+
 /// Joins a multicast group, or leaves it.
 pub(crate) fn multicast(qp: &Qp, (group, lid): ([u8; 16], u16), join: bool) -> Result<()> {
     let group = ibv_gid { raw: group };

@@ -67,6 +67,8 @@ unsafe extern "C" {
         mask: c_int,
         init: *mut ibv_qp_init_attr,
     ) -> c_int;
+    pub fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int;
+    pub fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int;
     pub fn ibv_reg_dmabuf_mr(
         pd: *mut ibv_pd,
         offset: u64,

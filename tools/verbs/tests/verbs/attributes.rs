@@ -1,6 +1,6 @@
 use super::{Pair, filled, one, open, pair, take};
 use verbs::{
-    Access, AsyncEvent, Changes, Datagram, QueuePair, RateLimit, ReceiveRequest, SendRequest,
+    Access, AsyncEvent, Changes, Datagram, Ece, QueuePair, RateLimit, ReceiveRequest, SendRequest,
     State, abi,
 };
 
@@ -164,4 +164,31 @@ fn a_completion_queue_grows_and_does_not_shrink_below_its_queue_pairs() {
     drop(qp);
     cq.resize(10).unwrap();
     assert_eq!(cq.resize(u32::MAX).unwrap_err().errno(), libc::EINVAL);
+}
+
+#[test]
+fn a_device_without_ece_options_refuses_them() {
+    let context = open();
+    let pd = context.protection_domain().unwrap();
+    let cq = context.completion_queue(64).unwrap();
+    let ece = Ece {
+        vendor_id: 0x15b3,
+        options: 1,
+    };
+    let unsupported = ("ibv_set_ece", libc::EOPNOTSUPP);
+    let refused = pd.reliable(&cq).ece(ece).build().unwrap_err();
+    assert_eq!((refused.function(), refused.errno()), unsupported);
+    let qp = pd.reliable(&cq).build().unwrap();
+    for ece in [ece, Ece::default()] {
+        let refused = qp.set_ece(ece).unwrap_err();
+        assert_eq!((refused.function(), refused.errno()), unsupported);
+    }
+    let none = qp.ece().unwrap_err();
+    assert_eq!(
+        (none.function(), none.errno()),
+        ("ibv_query_ece", libc::EOPNOTSUPP)
+    );
+    let at = qp.endpoint();
+    let qp = qp.connect(&at).unwrap();
+    assert_eq!(qp.ece().unwrap_err().errno(), libc::EOPNOTSUPP);
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bytemuck::Zeroable;
 use kit::{
-    abi::{ibv_context, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state},
+    abi::{ibv_context, ibv_ece, ibv_qp_attr, ibv_qp_attr_mask, ibv_qp_state},
     cm::{event_type, port_space::RDMA_PS_UDP},
 };
 
@@ -305,6 +305,32 @@ pub(crate) fn disconnect(id: &Cm) -> Result<()> {
     // SAFETY: the id lives.
     done("rdma_disconnect", unsafe {
         raw::rdma_disconnect(id.as_ptr())
+    })
+}
+
+pub(crate) fn reject_ece(id: &Cm, data: &[u8]) -> Result<()> {
+    const FUNCTION: &str = "rdma_reject_ece";
+    let length = private_length(FUNCTION, data)?;
+    // SAFETY: the id lives; the data has the length.
+    let code = unsafe { raw::rdma_reject_ece(id.as_ptr(), data.as_ptr().cast(), length) };
+    done(FUNCTION, code)
+}
+
+pub(crate) fn remote_ece(id: &Cm) -> Result<ibv_ece> {
+    let mut ece = ibv_ece {
+        vendor_id: 0,
+        options: 0,
+        comp_mask: 0,
+    };
+    // SAFETY: the id lives; the options may be written.
+    let code = unsafe { raw::rdma_get_remote_ece(id.as_ptr(), &raw mut ece) };
+    done("rdma_get_remote_ece", code).map(|()| ece)
+}
+
+pub(crate) fn set_local_ece(id: &Cm, mut ece: ibv_ece) -> Result<()> {
+    // SAFETY: the id lives; the options are whole.
+    done("rdma_set_local_ece", unsafe {
+        raw::rdma_set_local_ece(id.as_ptr(), &raw mut ece)
     })
 }
 

@@ -1,6 +1,6 @@
 //! The functions of librdmacm, as its header declares them. Each has a man page of its name.
 
-use kit::abi::{ibv_ah_attr, ibv_context, ibv_qp, ibv_qp_attr};
+use kit::abi::{ibv_ah_attr, ibv_context, ibv_ece, ibv_qp, ibv_qp_attr};
 use std::{
     ffi::{c_int, c_uint, c_void},
     mem::offset_of,
@@ -130,6 +130,9 @@ unsafe extern "C" {
         context: *mut c_void,
     ) -> c_int;
     pub fn rdma_leave_multicast(id: *mut rdma_cm_id, group: *mut libc::sockaddr) -> c_int;
+    pub fn rdma_reject_ece(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
+    pub fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int;
+    pub fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int;
     pub fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
     pub fn rdma_init_qp_attr(
         id: *mut rdma_cm_id,
