@@ -117,9 +117,9 @@ impl QueuePair<Datagram> {
 }
 
 impl<T: Connected> QueuePairBuilder<T> {
-    /// Sets ECE options of the peer before the first transition. `build` fails with EOPNOTSUPP if the
-    /// device has none, as uroce and soft-RoCE, or the vendor is 0, and with EINVAL if it does not
-    /// know these.
+    /// Sets ECE options of the peer before the first transition. `build` fails with EOPNOTSUPP if
+    /// the device has none, as uroce and soft-RoCE, or the vendor is 0, and with EINVAL if it does
+    /// not know these.
     pub fn ece(mut self, ece: Ece) -> Self {
         self.ece = Some(ece);
         self

@@ -44,7 +44,8 @@ unsafe impl Send for Pages {}
 // SAFETY: the same.
 unsafe impl Sync for Pages {}
 
-/// A panic leaves bytes behind, each of which is valid. The owner is dropped and not used otherwise.
+/// A panic leaves bytes behind, each of which is valid. The owner is dropped and not used
+/// otherwise.
 impl UnwindSafe for Pages {}
 impl RefUnwindSafe for Pages {}
 
