@@ -13,8 +13,10 @@
 #include <string.h>
 #include <sys/time.h>
 
-/* How often a transfer tries to listen, with pauses of PRELOAD_PAUSE. */
-enum { ATTEMPTS = 1000 };
+/* How often a transfer tries to listen, with pauses of PRELOAD_PAUSE: for a minute. The port may be
+ * in use as long as another process makes the first transfer of its connection. A peer to which no
+ * listener is announced waits for one, so to give up earlier would stop the connection. */
+enum { ATTEMPTS = 12000 };
 /* Results beside a listener. */
 enum { IN_USE = -1, FAILED = -2 };
 /* Milliseconds for the last message of a connection, which may be sent again, to arrive after the
