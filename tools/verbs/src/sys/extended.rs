@@ -90,27 +90,13 @@ pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> R
     let verb = extended!(device, "ibv_create_qp_ex", create_qp_ex)?;
     let srq = parts.srq.as_ref();
     let mut attr = ibv_qp_init_attr_ex {
-        qp_context: ptr::null_mut(),
         send_cq: parts.send_cq.object().as_ptr(),
         recv_cq: parts.recv_cq.object().as_ptr(),
         srq: srq.map_or(ptr::null_mut(), |srq| srq.object().as_ptr()),
         cap,
-        qp_type: kind,
-        sq_sig_all: 0,
         comp_mask: IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
         pd: parts.pd.object().as_ptr(),
-        xrcd: ptr::null_mut(),
-        create_flags: 0,
-        max_tso_header: 0,
-        rwq_ind_tbl: ptr::null_mut(),
-        rx_hash_conf: ibv_rx_hash_conf {
-            rx_hash_function: 0,
-            rx_hash_key_len: 0,
-            rx_hash_key: ptr::null_mut(),
-            rx_hash_fields_mask: 0,
-        },
-        source_qpn: 0,
-        send_ops_flags: 0,
+        ..init_attr(kind)
     };
     let mut failed = Error::new(VERB, libc::EOPNOTSUPP);
     for set in sets {
@@ -261,4 +247,31 @@ unsafe fn read(at: *mut ibv_cq_ex) -> ibv_wc {
         }
     }
     wc
+}
+
+/// The attributes of a queue pair of this type, without objects and sizes.
+pub(crate) fn init_attr(kind: ibv_qp_type) -> ibv_qp_init_attr_ex {
+    ibv_qp_init_attr_ex {
+        qp_context: ptr::null_mut(),
+        send_cq: ptr::null_mut(),
+        recv_cq: ptr::null_mut(),
+        srq: ptr::null_mut(),
+        cap: ibv_qp_cap::zeroed(),
+        qp_type: kind,
+        sq_sig_all: 0,
+        comp_mask: 0,
+        pd: ptr::null_mut(),
+        xrcd: ptr::null_mut(),
+        create_flags: 0,
+        max_tso_header: 0,
+        rwq_ind_tbl: ptr::null_mut(),
+        rx_hash_conf: ibv_rx_hash_conf {
+            rx_hash_function: 0,
+            rx_hash_key_len: 0,
+            rx_hash_key: ptr::null_mut(),
+            rx_hash_fields_mask: 0,
+        },
+        source_qpn: 0,
+        send_ops_flags: 0,
+    }
 }

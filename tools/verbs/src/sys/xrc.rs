@@ -6,11 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use bytemuck::Zeroable;
 use kit::abi::*;
 
 use super::{
-    extended::extended,
+    extended::{extended, init_attr},
     flight::WorkQueue,
     object::{Object, made, status},
     raw,
@@ -118,27 +117,9 @@ pub(crate) fn create_target(domain: &XrcDomain) -> Result<Target> {
     let device = domain.context().object();
     let create = extended!(device, "ibv_create_qp_ex", create_qp_ex)?;
     let mut attr = ibv_qp_init_attr_ex {
-        qp_context: ptr::null_mut(),
-        send_cq: ptr::null_mut(),
-        recv_cq: ptr::null_mut(),
-        srq: ptr::null_mut(),
-        cap: ibv_qp_cap::zeroed(),
-        qp_type: IBV_QPT_XRC_RECV,
-        sq_sig_all: 0,
         comp_mask: IBV_QP_INIT_ATTR_XRCD,
-        pd: ptr::null_mut(),
         xrcd: domain.object().as_ptr(),
-        create_flags: 0,
-        max_tso_header: 0,
-        rwq_ind_tbl: ptr::null_mut(),
-        rx_hash_conf: ibv_rx_hash_conf {
-            rx_hash_function: 0,
-            rx_hash_key_len: 0,
-            rx_hash_key: ptr::null_mut(),
-            rx_hash_fields_mask: 0,
-        },
-        source_qpn: 0,
-        send_ops_flags: 0,
+        ..init_attr(IBV_QPT_XRC_RECV)
     };
     // SAFETY: the domain lives, and is kept. The queue pair is new.
     unsafe {

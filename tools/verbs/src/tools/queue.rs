@@ -5,6 +5,7 @@ use std::{ffi::c_int, fs::File, io, mem, os::fd::AsRawFd, ptr, ptr::NonNull, rc:
 use bytemuck::Zeroable;
 use kit::abi::*;
 
+use crate::sys::extended::init_attr;
 use crate::tools::{
     completion::Cq,
     context::{Context, extended, sole},
@@ -216,7 +217,7 @@ impl Qp {
     /// # Errors
     /// The errno of ibv_create_qp(3), or of ibv_create_qp_ex(3).
     pub fn new(pd: &Pd, cq: &Cq, wanted: Wanted<'_>) -> io::Result<Self> {
-        let mut attr = empty(wanted.kind);
+        let mut attr = init_attr(wanted.kind);
         attr.send_cq = cq.as_ptr();
         attr.recv_cq = cq.as_ptr();
         attr.srq = wanted.srq.map_or(ptr::null_mut(), |srq| srq.0.srq.as_ptr());
@@ -249,7 +250,7 @@ impl Qp {
     /// # Errors
     /// The errno of ibv_create_qp_ex(3).
     pub fn xrc_sender(pd: &Pd, cq: &Cq, sends: u32) -> io::Result<Self> {
-        let mut attr = empty(IBV_QPT_XRC_SEND);
+        let mut attr = init_attr(IBV_QPT_XRC_SEND);
         attr.send_cq = cq.as_ptr();
         attr.cap.max_send_wr = sends;
         attr.cap.max_send_sge = 1;
@@ -266,7 +267,7 @@ impl Qp {
     /// # Errors
     /// The errno of ibv_create_qp_ex(3).
     pub fn xrc_target(context: &Context, xrcd: &Xrcd) -> io::Result<Self> {
-        let mut attr = empty(IBV_QPT_XRC_RECV);
+        let mut attr = init_attr(IBV_QPT_XRC_RECV);
         attr.comp_mask = IBV_QP_INIT_ATTR_XRCD;
         attr.xrcd = xrcd.0.0.as_ptr();
         let at = create_extended(context, &mut attr)?;
@@ -457,32 +458,6 @@ impl Qp {
             data(at, part.lkey, part.addr, part.length);
             status(complete(at))
         }
-    }
-}
-
-fn empty(kind: ibv_qp_type) -> ibv_qp_init_attr_ex {
-    ibv_qp_init_attr_ex {
-        qp_context: ptr::null_mut(),
-        send_cq: ptr::null_mut(),
-        recv_cq: ptr::null_mut(),
-        srq: ptr::null_mut(),
-        cap: ibv_qp_cap::zeroed(),
-        qp_type: kind,
-        sq_sig_all: 0,
-        comp_mask: 0,
-        pd: ptr::null_mut(),
-        xrcd: ptr::null_mut(),
-        create_flags: 0,
-        max_tso_header: 0,
-        rwq_ind_tbl: ptr::null_mut(),
-        rx_hash_conf: ibv_rx_hash_conf {
-            rx_hash_function: 0,
-            rx_hash_key_len: 0,
-            rx_hash_key: ptr::null_mut(),
-            rx_hash_fields_mask: 0,
-        },
-        source_qpn: 0,
-        send_ops_flags: 0,
     }
 }
 
