@@ -1,12 +1,20 @@
 //! The interface between a queue pair and the owner of memory, queues and time, the host. The
 //! engine requests an access to memory; the host executes it and returns whether it succeeded.
 
+use crate::psn::Psn;
 use crate::work::{Completion, Event, Receive, Sge};
 
 /// Memory could not be used: a wrong key, another protection domain, beyond the bounds, or an
 /// access that the region does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
+
+/// An RDMA write that the host had taken to be done later could not be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LateFault {
+    /// The PSN of its packet, the first of several.
+    pub psn: Psn,
+}
 
 /// Local memory is read (gathered) or written (scattered).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,11 +108,22 @@ pub trait Host {
     /// [`Fault`] if not.
     fn check_remote(&mut self, range: RemoteRange, access: RemoteAccess) -> Result<(), Fault>;
 
-    /// RDMA write; checks the key again, since it may have become invalid between packets.
+    /// RDMA write of the packet with that PSN; checks the key again, since it may have become
+    /// invalid between packets. The host may do it later, at the latest in [`Host::settle`].
     ///
     /// # Errors
     /// [`Fault`] if memory may not be written.
-    fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault>;
+    fn write(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault>;
+
+    /// Does all writes that were to be done later. Called before requests that are not writes are
+    /// executed, and before receive requests complete. A failure is reported once. By default it
+    /// does nothing, for hosts that do each write at once.
+    ///
+    /// # Errors
+    /// [`LateFault`] if one could not be done.
+    fn settle(&mut self) -> Result<(), LateFault> {
+        Ok(())
+    }
 
     /// Atomic write of 8 aligned bytes.
     ///

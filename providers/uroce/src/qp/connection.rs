@@ -524,11 +524,8 @@ impl Connection {
             let grh = None;
             engine.receive(now, &Arrival { packet, grh }, &mut host);
         }
-        host.flush_writes();
+        engine.settle(&mut host);
         if let Some(writes) = host.writes.take() {
-            if writes.has_failed() {
-                engine.fatal(&mut host);
-            }
             qp.keys().unstage(writes.end());
         }
     }

@@ -11,8 +11,10 @@ use crate::memory::{AccessMode, PdId, Peer, Using};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use uroce_engine::host::{
-    Atomic, Fault, Host, LocalAccess, NoReceive, ReceiveSource, RemoteAccess, RemoteRange,
+    Atomic, Fault, Host, LateFault, LocalAccess, NoReceive, ReceiveSource, RemoteAccess,
+    RemoteRange,
 };
+use uroce_engine::psn::Psn;
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Completion, Event, Receive, Sge};
 
@@ -61,15 +63,19 @@ impl Surroundings<'_> {
     }
 
     /// Collects a payload, which may be written; `false` if it is to be written alone.
-    fn combine(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<bool, Fault> {
+    fn combine(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<bool, Fault> {
         let Some(mut writes) = self.writes.take() else {
             return Ok(false);
         };
+        if writes.has_failed() {
+            self.writes = Some(writes);
+            return Err(Fault);
+        }
         let combines = self
             .memory()
             .combines_writes(self.peer(), rkey, address, data);
         if combines == Ok(true) {
-            writes.add((rkey, address), data, |to, staged| {
+            writes.add(psn, (rkey, address), data, |to, staged| {
                 self.memory().write_staged(self.peer(), to.0, to.1, staged)
             });
         }
@@ -95,11 +101,17 @@ impl Host for Surroundings<'_> {
         self.qp.keys().check_remote(self.peer(), range, access)
     }
 
-    fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
-        if self.combine(rkey, address, data)? {
+    fn write(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+        if self.combine(psn, rkey, address, data)? {
             return Ok(());
         }
         self.memory().write(self.peer(), rkey, address, data)
+    }
+
+    fn settle(&mut self) -> Result<(), LateFault> {
+        self.flush_writes();
+        let failed = self.writes.as_mut().and_then(WriteCombining::take_failed);
+        failed.map_or(Ok(()), |psn| Err(LateFault { psn }))
     }
 
     fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault> {

@@ -8,9 +8,11 @@
 //! *Invariants.* Rights are checked for each packet when it comes. The collected bytes are written
 //! before anything else that the packets cause (completion, event, atomic operation,
 //! invalidation), and before the packets' acknowledgements are taken. If the region has been
-//! deregistered between the check and the write, the queue pair fails, and nothing is acknowledged.
+//! deregistered between the check and the write, the engine learns the PSN of the first packet that
+//! was not written ([`uroce_engine::host::Host::settle`]), and refuses that one.
 
 use kit::sys::no_fault_copy::Staged;
+use uroce_engine::psn::Psn;
 
 /// The place of a write: its R_Key, and the address of its first byte.
 type Start = (u32, u64);
@@ -19,9 +21,10 @@ type Start = (u32, u64);
 pub(super) struct WriteCombining {
     /// Payloads that continue each other.
     collected: Staged,
-    /// Where the first of them goes; `None` if there are none.
-    place: Option<Start>,
-    failed: bool,
+    /// Where the first of them goes, and its packet; `None` if there are none.
+    first: Option<(Start, Psn)>,
+    /// The packet of the first one that could not be written.
+    failed: Option<Psn>,
 }
 
 impl WriteCombining {
@@ -30,13 +33,13 @@ impl WriteCombining {
         collected.clear();
         Self {
             collected,
-            place: None,
-            failed: false,
+            first: None,
+            failed: None,
         }
     }
 
     fn is_continued_by(&self, (rkey, address): Start) -> bool {
-        let Some((known, first)) = self.place else {
+        let Some(((known, first), _)) = self.first else {
             return false;
         };
         let next = u64::try_from(self.collected.length())
@@ -45,10 +48,11 @@ impl WriteCombining {
         known == rkey && next == Some(address)
     }
 
-    /// Adds a payload, which is no longer than any packet's. `write` is called with the bytes
-    /// collected before, if this does not continue them, or finds no room behind them.
+    /// Adds the payload of a packet. `write` is called with the bytes collected before, if this
+    /// does not continue them, or finds no room behind them.
     pub fn add<E>(
         &mut self,
+        psn: Psn,
         place: Start,
         data: &[u8],
         write: impl FnOnce(Start, &Staged) -> Result<(), E>,
@@ -57,21 +61,36 @@ impl WriteCombining {
             return;
         }
         self.flush(write);
-        self.failed |= !self.collected.add(data);
-        self.place = Some(place);
+        if self.collected.add(data) {
+            self.first = Some((place, psn));
+        } else {
+            self.fail(psn);
+        }
+    }
+
+    /// The first failure counts: a later packet is refused with it.
+    fn fail(&mut self, psn: Psn) {
+        self.failed.get_or_insert(psn);
     }
 
     /// Has `write` write the collected bytes.
     pub fn flush<E>(&mut self, write: impl FnOnce(Start, &Staged) -> Result<(), E>) {
-        if let Some(place) = self.place.take() {
-            self.failed |= write(place, &self.collected).is_err();
+        if let Some((place, psn)) = self.first.take() {
+            if write(place, &self.collected).is_err() {
+                self.fail(psn);
+            }
             self.collected.clear();
         }
     }
 
     /// Whether a write has failed after its packets had been taken in.
     pub fn has_failed(&self) -> bool {
-        self.failed
+        self.failed.is_some()
+    }
+
+    /// The first packet whose write has failed, once.
+    pub fn take_failed(&mut self) -> Option<Psn> {
+        self.failed.take()
     }
 
     /// Where payloads were collected.
@@ -97,8 +116,8 @@ mod tests {
     fn combined(payloads: &[(u32, u64, &[u8])]) -> Writes {
         let mut combining = combining();
         let mut writes = Writes::new();
-        for (rkey, address, data) in payloads {
-            combining.add((*rkey, *address), data, |(rkey, address), bytes| {
+        for (psn, (rkey, address, data)) in (0..).map(Psn::new).zip(payloads) {
+            combining.add(psn, (*rkey, *address), data, |(rkey, address), bytes| {
                 writes.push((rkey, address, bytes.copy(0)));
                 Ok::<_, ()>(())
             });
@@ -147,11 +166,17 @@ mod tests {
     #[test]
     fn a_failure_is_remembered() {
         let mut combining = combining();
-        combining.add((7, 1), b"a", |_, _| Err(()));
-        assert!(!combining.has_failed(), "nothing was written yet");
-        combining.add((7, 9), b"b", |_, _| Err(()));
-        assert!(combining.has_failed());
+        let mut add = |psn, address| {
+            combining.add(Psn::new(psn), (7, address), b"a", |_, _| Err(()));
+            combining.failed
+        };
+        assert_eq!(add(3, 1), None, "nothing was written yet");
+        assert_eq!(add(4, 2), None, "it continues the first");
+        assert_eq!(add(5, 9), Some(Psn::new(3)));
+        assert_eq!(add(6, 1), Some(Psn::new(3)), "the first counts");
         combining.flush(|_, _| Ok::<_, ()>(()));
         assert!(combining.has_failed());
+        assert_eq!(combining.take_failed(), Some(Psn::new(3)));
+        assert!(!combining.has_failed());
     }
 }

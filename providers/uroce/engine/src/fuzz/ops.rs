@@ -55,6 +55,10 @@ pub fn fuzz_ops(data: &[u8]) {
         next_id: 0,
         last: None,
     };
+    for end in &mut run.world.ends {
+        end.host.defers = kind & 0x20 != 0;
+        end.host.ends_early = (kind & 0x10 != 0).then_some(ALL);
+    }
     while !input.is_empty() {
         run.operation(&mut input);
     }

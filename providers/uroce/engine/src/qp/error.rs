@@ -50,8 +50,25 @@ impl QueuePair {
         }
     }
 
-    /// A peer's request ends the connection.
+    /// Does the writes that the host has taken to be done later. To be called after
+    /// [`QueuePair::receive`], before anything else, if there may be some. One that cannot be done
+    /// is refused, and with it everything after it.
+    pub fn settle(&mut self, host: &mut impl Host) {
+        let Err(fault) = host.settle() else {
+            return;
+        };
+        if self.config.service.reliable() {
+            self.refuse(fault.into(), host);
+        } else {
+            self.counters.dropped += 1;
+        }
+    }
+
+    /// A peer's request ends the connection. If a write before it could not be done, that does.
     pub(super) fn refuse(&mut self, refusal: Refusal, host: &mut impl Host) {
+        let earlier = host.settle().err();
+        let earlier = earlier.filter(|_| self.config.service.reliable());
+        let refusal = earlier.map_or(refusal, Refusal::from);
         self.responder.refuse(refusal, &mut self.counters, host);
         self.enter_error(host);
     }

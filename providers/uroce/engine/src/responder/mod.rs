@@ -31,7 +31,7 @@ pub(crate) use reply::{Replies, Reply};
 pub use rest::{Answered, Rest};
 
 use crate::counters::Counters;
-use crate::host::{Fault, Host, ReceiveSource, RemoteRange};
+use crate::host::{Fault, Host, LateFault, ReceiveSource, RemoteRange};
 use crate::outgoing::{Outgoing, Payload};
 use crate::psn::Psn;
 use crate::qp::{Attributes, Service};
@@ -69,6 +69,8 @@ pub(crate) struct Refusal {
     pub status: Option<Status>,
     /// The asynchronous event.
     pub event: Option<Event>,
+    /// The PSN of the refused request, if later ones were taken in before it failed.
+    pub late: Option<Psn>,
 }
 
 impl Refusal {
@@ -76,27 +78,40 @@ impl Refusal {
         nak: Some(Nak::InvalidRequest),
         status: None,
         event: Some(Event::QpReqErr),
+        late: None,
     };
     const ACCESS: Self = Self {
         nak: Some(Nak::RemoteAccess),
         status: None,
         event: Some(Event::QpAccessErr),
+        late: None,
     };
     const TOO_LONG: Self = Self {
         nak: Some(Nak::InvalidRequest),
         status: Some(Status::LocLen),
         event: None,
+        late: None,
     };
     const LOCAL: Self = Self {
         nak: Some(Nak::RemoteOperational),
         status: Some(Status::LocProt),
         event: None,
+        late: None,
     };
 }
 
 impl From<Fault> for Refusal {
     fn from(_: Fault) -> Self {
         Self::ACCESS
+    }
+}
+
+impl From<LateFault> for Refusal {
+    fn from(fault: LateFault) -> Self {
+        Self {
+            late: Some(fault.psn),
+            ..Self::ACCESS
+        }
     }
 }
 
@@ -206,6 +221,10 @@ impl Responder {
     ) {
         self.current = None;
         self.early = None;
+        if let Some(psn) = refusal.late {
+            self.expected = psn;
+            self.replies.forget_from(psn);
+        }
         // Without a status, the receive request stays for the flush.
         if let Some(status) = refusal.status
             && let Some((receive, srqn)) = self.held.take()

@@ -170,6 +170,9 @@ impl Responder {
         if !request.fits_mtu() {
             return Err(Refusal::INVALID);
         }
+        if operation.kind() != Kind::Write {
+            host.settle()?;
+        }
         match operation.kind() {
             Kind::Send => self.send(request, host),
             Kind::Write => self.write(request, host),
@@ -255,8 +258,12 @@ impl Responder {
             return Ok(Outcome::NotReady);
         }
         if length > 0 {
+            let psn = request.packet.headers.bth.psn;
             let address = range.address.wrapping_add(u64::from(received));
-            host.write(range.rkey, address, request.packet.payload)?;
+            host.write(psn, range.rkey, address, request.packet.payload)?;
+        }
+        if operation.has_immediate() {
+            host.settle()?;
         }
         if !ends {
             self.current = Some(Inbound::Write {

@@ -145,6 +145,11 @@ impl Replies {
         self.0.push_back(Queued::first(reply));
     }
 
+    /// Forgets the answers to requests from a PSN on.
+    pub(crate) fn forget_from(&mut self, psn: Psn) {
+        self.0.retain(|queued| queued.reply.last_psn().before(psn));
+    }
+
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -7,6 +7,18 @@ use crate::host::Host;
 use crate::wire::Kind;
 
 impl Responder {
+    /// A write before it that could not be done is lost by itself.
+    fn send_unreliable(
+        &mut self,
+        request: &mut Request<'_>,
+        host: &mut impl Host,
+    ) -> Result<Outcome, Refusal> {
+        if host.settle().is_err() {
+            request.counters.dropped += 1;
+        }
+        self.send(request, host)
+    }
+
     pub(super) fn take_unreliable(
         &mut self,
         request: &mut Request<'_>,
@@ -29,7 +41,7 @@ impl Responder {
             return Ok(());
         }
         let outcome = match operation.kind() {
-            Kind::Send => self.send(request, host),
+            Kind::Send => self.send_unreliable(request, host),
             _ => self.write(request, host),
         };
         match outcome {

@@ -4,8 +4,10 @@ use std::collections::{HashMap, VecDeque};
 
 use super::link::Random;
 use crate::host::{
-    Atomic, Fault, Host, LocalAccess, NoReceive, ReceiveSource, RemoteAccess, RemoteRange,
+    Atomic, Fault, Host, LateFault, LocalAccess, NoReceive, ReceiveSource, RemoteAccess,
+    RemoteRange,
 };
+use crate::psn::Psn;
 use crate::work::{Completion, Event, Receive, Sge};
 
 /// Address of the first byte of memory.
@@ -47,6 +49,20 @@ pub struct SimHost {
     pub flushes: usize,
     /// The bound windows.
     pub bound: Vec<u64>,
+    /// Whether RDMA writes are done later.
+    pub defers: bool,
+    /// A key that ends after writes to it were checked, and before they are done.
+    pub ends_early: Option<u32>,
+    deferred: Vec<Deferred>,
+}
+
+/// An RDMA write to be done later.
+#[derive(Debug)]
+struct Deferred {
+    psn: Psn,
+    rkey: u32,
+    address: u64,
+    data: Vec<u8>,
 }
 
 /// The key that opens all memory.
@@ -83,6 +99,9 @@ impl SimHost {
             advertise_credits: false,
             flushes: 0,
             bound: Vec::new(),
+            defers: false,
+            ends_early: None,
+            deferred: Vec::new(),
         }
     }
 
@@ -120,6 +139,13 @@ impl SimHost {
     pub fn remote(&self, key: u32, address: u64, length: u32) -> Option<&[u8]> {
         let region = self.region(key, address, u64::from(length)).ok()?;
         self.bytes(address, length).filter(|_| region.readable)
+    }
+
+    fn write_now(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+        if !self.region(rkey, address, size(data))?.writable {
+            return Err(Fault);
+        }
+        self.store(address, data)
     }
 
     fn store(&mut self, address: u64, data: &[u8]) -> Result<(), Fault> {
@@ -166,15 +192,44 @@ impl Host for SimHost {
         if allowed { Ok(()) } else { Err(Fault) }
     }
 
-    fn write(&mut self, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+    fn write(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
+        if !self.defers {
+            return self.write_now(rkey, address, data);
+        }
         if !self.region(rkey, address, size(data))?.writable {
             return Err(Fault);
         }
-        self.store(address, data)
+        self.deferred.push(Deferred {
+            psn,
+            rkey,
+            address,
+            data: data.to_vec(),
+        });
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), LateFault> {
+        let deferred = std::mem::take(&mut self.deferred);
+        if let Some(key) = self.ends_early
+            && deferred.iter().any(|write| write.rkey == key)
+        {
+            self.keys.remove(&key);
+        }
+        for Deferred {
+            psn,
+            rkey,
+            address,
+            data,
+        } in deferred
+        {
+            let done = self.write_now(rkey, address, &data);
+            done.map_err(|_| LateFault { psn })?;
+        }
+        Ok(())
     }
 
     fn atomic_write(&mut self, rkey: u32, address: u64, data: [u8; 8]) -> Result<(), Fault> {
-        self.write(rkey, address, &data)
+        self.write_now(rkey, address, &data)
     }
 
     fn atomic(&mut self, rkey: u32, address: u64, operation: Atomic) -> Result<u64, Fault> {

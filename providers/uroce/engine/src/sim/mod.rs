@@ -171,6 +171,7 @@ impl World {
 
     /// Hands over everything that the ends want to send.
     pub fn pump(&mut self) {
+        self.settle();
         for side in 0..self.ends.len() {
             while self.send_one(side) {}
         }
@@ -209,13 +210,21 @@ impl World {
         while let Some((to, bytes)) = self.link.receive(self.now) {
             self.deliver(to, &bytes);
         }
+        self.settle();
         for end in &mut self.ends {
             end.qp.on_time(self.now, &mut end.host);
         }
         true
     }
 
-    /// Takes a datagram in at one end, as a carrier does.
+    fn settle(&mut self) {
+        for end in &mut self.ends {
+            end.qp.settle(&mut end.host);
+        }
+    }
+
+    /// Takes a datagram in at one end, as a carrier does. Writes that the end's host does later are
+    /// done before the next packet leaves, unless something else has to wait for them.
     pub fn deliver(&mut self, to: usize, bytes: &[u8]) {
         let Some(end) = self.ends.get_mut(to) else {
             return;

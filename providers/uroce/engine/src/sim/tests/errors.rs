@@ -1,7 +1,7 @@
 //! Errors, and the status that each side reports.
 
 use super::*;
-use crate::wire::{Aeth, Bth, Headers, Nak, Opcode, Operation, Syndrome, Transport};
+use crate::wire::{Aeth, Bth, Headers, ImmDt, Nak, Opcode, Operation, Syndrome, Transport};
 use smallvec::smallvec;
 
 const FROM: u64 = 0;
@@ -189,6 +189,87 @@ fn memory_that_goes_away_under_a_send() {
     world.ends[0].host.keys.clear();
     world.rest();
     failed(&world, Status::LocProt);
+}
+
+/// Writes of more than one packet to a key that ends after they were checked.
+fn early_end(service: Service) -> World {
+    let mut world = world(&Setup::new(service));
+    let host = &mut world.ends[1].host;
+    host.defers = true;
+    host.keys.insert(ENDS, host.keys[&ALL]);
+    host.ends_early = Some(ENDS);
+    world
+}
+
+const ENDS: u32 = 0x200;
+
+fn ending(offset: u64) -> Remote {
+    Remote {
+        rkey: ENDS,
+        ..remote(offset)
+    }
+}
+
+#[test]
+fn memory_that_goes_away_under_a_write() {
+    let mut world = early_end(Service::Rc);
+    let before = world.ends[1].host.memory.clone();
+    world.post(0, wr(1, Request::Write(ending(TO)), FROM, 2000));
+    world.post(0, wr(2, Request::Write(remote(TO)), FROM, 2000));
+    world.rest();
+    failed(&world, Status::RemAccess);
+    assert_eq!(world.ends[1].qp.state(), State::Error);
+    assert_eq!(world.ends[1].host.events, [Event::QpAccessErr]);
+    assert!(before == world.ends[1].host.memory);
+}
+
+/// The write before is acknowledged, and no message after it is received.
+#[test]
+fn memory_that_goes_away_under_a_write_between_others() {
+    let later = [
+        Request::Send,
+        Request::WriteImm(remote(TO + 4096), ImmDt { data: 1 }),
+        Request::Read(remote(TO)),
+        Request::FetchAdd {
+            remote: remote(TO),
+            add: 1,
+        },
+        Request::Write(Remote {
+            rkey: 9,
+            ..remote(TO)
+        }),
+    ];
+    for later in later {
+        let mut world = early_end(Service::Rc);
+        world.post_receive(1, 100, TO, 8);
+        world.post(0, wr(1, Request::Write(remote(TO)), FROM, 600));
+        world.post(0, wr(2, Request::Write(ending(TO + 8192)), FROM, 600));
+        world.post(0, wr(3, later.clone(), FROM, 8));
+        world.rest();
+        let expected = [
+            (1, Status::Success),
+            (2, Status::RemAccess),
+            (3, Status::WrFlush),
+        ];
+        assert_eq!(world.statuses(0), expected, "{later:?}");
+        assert_eq!(world.statuses(1), [(100, Status::WrFlush)], "{later:?}");
+        assert!(world.same((0, FROM), (1, TO), 600), "{later:?}");
+        assert_eq!(world.ends[1].host.events, [Event::QpAccessErr]);
+    }
+}
+
+#[test]
+fn an_unreliable_write_whose_memory_goes_away_is_lost() {
+    let mut world = early_end(Service::Uc);
+    world.post_receive(1, 100, TO, 8);
+    world.post(0, wr(1, Request::Write(ending(TO)), FROM, 600));
+    world.post(0, wr(2, Request::Send, FROM, 8));
+    world.post(0, wr(3, Request::Write(remote(TO)), FROM, 600));
+    world.rest();
+    assert_eq!(world.statuses(1), [(100, Status::Success)]);
+    assert!(world.same((0, FROM), (1, TO), 600));
+    assert_eq!(world.ends[1].qp.state(), State::Rts);
+    assert_eq!(world.ends[1].qp.counters().dropped, 1);
 }
 
 #[test]
