@@ -1,9 +1,9 @@
 //! The neighbours that ids wait for.
 
+use super::host::Watch;
 use crate::device::Port;
 use crate::netdev::neighbour::Neighbour;
 use kit::own_keys::Map;
-use std::any::Any;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Resolved {
 #[derive(Default)]
 pub(super) struct Neighbours {
     pub waiting: Map<u32, Waiting>,
-    pub watch: Option<Box<dyn Any + Send>>,
+    pub watch: Option<Box<dyn Watch>>,
 }
 
 /// What an id waits for.

@@ -3,7 +3,6 @@
 use crate::carrier::udp::Path;
 use kit::errno::Result;
 use kit::sys::datagram::Received;
-use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use uroce_cm::wire::LEN;
 
@@ -38,12 +37,17 @@ pub trait Network {
     fn end_of(&self, slot: u16) -> End;
 }
 
+/// A descriptor that is watched, until this is dropped, which waits for a call that is running.
+pub trait Watch: Send {
+    /// Whether the descriptor can be read.
+    fn is_ready(&self) -> bool;
+}
+
 /// The node of the process, which stays open as long as this is kept.
 pub trait Host: Send + Sync {
     /// The functions of the node for the connection manager.
     fn network(&self) -> &dyn Network;
-    /// Calls once a descriptor can be read, until the answer is dropped, which waits for a call
-    /// that is running.
+    /// Calls once a descriptor can be read, until the answer is dropped.
     ///
     /// # Errors
     /// Of dup(2), epoll_ctl(2); ENODEV in a forked child.
@@ -51,5 +55,5 @@ pub trait Host: Send + Sync {
         &self,
         descriptor: BorrowedFd<'_>,
         call: Box<dyn FnMut() + Send>,
-    ) -> Result<Box<dyn Any + Send>>;
+    ) -> Result<Box<dyn Watch>>;
 }

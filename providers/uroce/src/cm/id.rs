@@ -3,6 +3,7 @@
 use super::address::{self, Route};
 use super::claims::Claim;
 use super::host::Host;
+use super::peers::Process;
 use crate::device::{NUMBER, PKEY, Port, gid_of};
 use kit::abi::kernel::{ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_attr};
 use kit::abi::*;
@@ -81,6 +82,8 @@ pub struct Id {
     pub options: Options,
     /// Its connection or resolution at the agent.
     pub comm_id: Option<u32>,
+    /// The process of the connection's peer, if it is watched.
+    pub peer: Option<Process>,
     pub route: Option<Route>,
     pub numbers: Numbers,
     /// Of a request: the program has taken it by accepting. Events before that are dropped.
@@ -121,6 +124,7 @@ impl Id {
             claim: None,
             options: Options::default(),
             comm_id: None,
+            peer: None,
             route: None,
             numbers: Numbers::default(),
             accepted: true,

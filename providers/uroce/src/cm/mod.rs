@@ -13,7 +13,7 @@
 //! | `host`, `deferred` | the interface to the node; messages that wait |
 //! | `inbound` | received messages: for this process, or forwarded to another |
 //! | `neighbours`, `awaited` | ids that wait until the kernel knows a neighbour |
-//! | `watches` | the end of peers on the same host |
+//! | `watches`, `peers` | the end of peers on the same host |
 //! | `id`, `channel` | an id; an event channel |
 //! | `claims` | ports, among the processes of the user |
 //! | `lingering` | ports whose listener was closed a moment ago |
@@ -50,12 +50,13 @@ mod inbound;
 mod lingering;
 mod mad;
 mod neighbours;
+mod peers;
 mod report;
 mod shown;
 mod state;
 mod watches;
 
-pub use host::{End, Host, Network};
+pub use host::{End, Host, Network, Watch};
 pub use mad::{LEN as MAD, QPN, headers};
 pub use state::{Cm, OpenNode};
 

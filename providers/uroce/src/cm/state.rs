@@ -5,15 +5,15 @@ use super::awaited::Neighbours;
 use super::channel::{Channel, Waiting};
 use super::claims::Lookup;
 use super::deferred::Deferred;
-use super::host::{Host, Network};
+use super::host::{Host, Network, Watch};
 use super::id::{Id, Stage};
 use super::lingering::{self, Lingering};
+use super::peers::Peers;
 use crate::clock;
 use kit::cm::Record;
 use kit::errno::{Errno, Result};
 use kit::own_keys::Map;
 use kit::sync::Mutex;
-use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
@@ -35,7 +35,7 @@ pub type OpenNode = fn() -> Result<Arc<dyn Host>>;
 #[allow(dead_code)] // kept to be dropped
 pub(super) enum Discarded {
     Node(Arc<dyn Host>),
-    Watch(Box<dyn Any + Send>),
+    Watch(Box<dyn Watch>),
 }
 
 /// A multicast group that an id has joined.
@@ -58,8 +58,8 @@ pub(super) struct State {
     pub deferred: VecDeque<Deferred>,
     pub lingering: Lingering,
     pub neighbours: Neighbours,
-    /// Watches of processes with connections to this one, by slot.
-    pub watches: HashMap<u16, Box<dyn Any + Send>>,
+    /// Processes with connections to this one.
+    pub peers: Peers,
     /// Slots of such processes that are not known yet, and when they are looked for again.
     pub unwatched: HashMap<u16, u64>,
     pub discarded: Vec<Discarded>,
@@ -97,7 +97,7 @@ impl Cm {
                 deferred: VecDeque::new(),
                 lingering: Lingering::default(),
                 neighbours: Neighbours::default(),
-                watches: HashMap::new(),
+                peers: Peers::default(),
                 unwatched: HashMap::new(),
                 discarded: Vec::new(),
                 open_node: OnceLock::new(),
@@ -221,8 +221,7 @@ impl State {
         if self.agent.as_ref().is_some_and(|(known, _)| *known != slot) {
             // Connections of the node before went with it.
             self.agent = None;
-            let watches = self.watches.drain();
-            let watches = watches.map(|(_, watch)| Discarded::Watch(watch));
+            let watches = self.peers.drain().map(Discarded::Watch);
             self.discarded.extend(watches);
         }
         let (_, agent) = self.agent.get_or_insert_with(|| {
@@ -331,6 +330,9 @@ impl State {
         self.forget_neighbour(number);
         let mut id = self.ids.remove(&number)?;
         self.linger(&mut id);
+        if let Some(peer) = id.peer {
+            self.peers.leave(peer, number);
+        }
         if let Some(channel) = self.channels.get_mut(&id.channel) {
             let unread = channel.take(|event| event.counts_for == number);
             // Unread requests are rejected.

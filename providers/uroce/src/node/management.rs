@@ -2,15 +2,14 @@
 
 use super::Node;
 use super::progress::deadlines::Task;
-use super::progress::watch::Interest;
+use super::progress::watch::{self, Interest};
 use super::transport::Transport;
 use crate::carrier::udp::Path;
 use crate::clock;
-use crate::cm::{self, End, Host, Network};
+use crate::cm::{self, End, Host, Network, Watch};
 use kit::errno::{Errno, Result};
 use kit::sys::datagram::Received;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use uroce_engine::host::Fault;
@@ -24,9 +23,15 @@ impl Host for Node {
         &self,
         descriptor: BorrowedFd<'_>,
         mut call: Box<dyn FnMut() + Send>,
-    ) -> Result<Box<dyn Any + Send>> {
+    ) -> Result<Box<dyn Watch>> {
         let watch = Self::watch(self, descriptor, Interest::Read, move |_| call())?;
         Ok(Box::new(watch))
+    }
+}
+
+impl Watch for watch::Watch {
+    fn is_ready(&self) -> bool {
+        self.can_be_read()
     }
 }
 

@@ -7,9 +7,10 @@ use crate::carrier::udp::Socket;
 use kit::errno::Result;
 use kit::sync::Mutex;
 use kit::sys::fork_guard::ForkGuard;
+use kit::sys::ready::is_readable;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::collections::HashMap;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::ThreadId;
@@ -141,6 +142,12 @@ impl Watch {
             epoll::add(&watches.set, fd, data, flags)?;
         }
         Ok(watch)
+    }
+
+    /// Whether the descriptor can be read now.
+    pub fn can_be_read(&self) -> bool {
+        let fd = self.fd.as_ref();
+        fd.is_some_and(|fd| is_readable(fd.as_fd()) == Ok(true))
     }
 
     /// Waits for something else from now on.
