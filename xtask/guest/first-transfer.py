@@ -17,6 +17,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 
 PORT = int(sys.argv[1])
 # A client that has no rsockets.
@@ -111,16 +112,16 @@ def expect_again(call, *arguments):
 
 def bounded():
     """A transfer waits for the other side as long as the socket's timeout says, or not at all."""
-    time = struct.pack("ll", 0, 30000)
+    limit = struct.pack("ll", 0, 30000)
     client, server = pair()
     for end in client, server:
         expect_again(end.recv, 10, socket.MSG_DONTWAIT)
         end.setblocking(False)
         expect_again(end.recv, 10)
         end.setblocking(True)
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, time)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
         expect_again(end.recv, 10)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, time)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
     expect_again(server.send, b"x")
     for end in client, server:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, bytes(16))
@@ -184,6 +185,76 @@ def two():
         servers = [end for end in servers if end not in readable]
     for thread in sends:
         thread.join()
+    assert of_tcp() == 0, "a connection goes by TCP"
+
+
+def idle():
+    """A client without a transfer holds up no set of its server, and connects later."""
+    client, server = pair()
+    server.setblocking(False)
+    with select.epoll() as epoll:
+        epoll.register(server, select.EPOLLIN | select.EPOLLET)
+        assert epoll.poll(0) == []
+        for data in b"first", b"second":
+            sends = threading.Thread(target=client.sendall, args=(data,))
+            sends.start()
+            got = b""
+            while got != data:
+                # TCP has ended when the client has connected.
+                assert [end for end, _ in epoll.poll()] == [server.fileno()]
+                try:
+                    got += server.recv(10)
+                except BlockingIOError:
+                    pass
+            sends.join()
+        assert of_tcp() == 0, "the connection goes by TCP"
+        # No end of TCP is left in the set.
+        epoll.modify(server, select.EPOLLIN)
+        assert epoll.poll(0) == []
+
+
+def after_idle():
+    """A socket joins a set when the client of another member is done with the port."""
+    (client, server), (other, accepted) = pair(), pair()
+    with select.epoll() as epoll:
+        epoll.register(server, select.EPOLLIN)
+        sends = [threading.Thread(target=end.sendall, args=(b"abc",)) for end in (client, other)]
+        for thread in sends:
+            thread.start()
+        # Nothing but this call sees that the first client connects.
+        epoll.register(accepted, select.EPOLLIN)
+        for end in server, accepted:
+            assert end.recv(3) == b"abc"
+    for thread in sends:
+        thread.join()
+    assert of_tcp() == 0, "a connection goes by TCP"
+
+
+def counts():
+    """Unread bytes of a client whose server has not used the connection."""
+    client, server = pair()
+    unread = array.array("i", [-1])
+    fcntl.ioctl(client.fileno(), termios.FIONREAD, unread)
+    assert unread[0] == 0
+    exchange(client, server)
+
+
+def late():
+    """A transfer that waits for the port longer than most clients need is served in the end."""
+    (client, server), (other, accepted) = pair(), pair()
+    assert select.select([server], [], [], 0) == ([], [], [])
+    got = []
+    sends = threading.Thread(target=other.sendall, args=(b"other",))
+    waits = threading.Thread(target=lambda: got.append(accepted.recv(10)))
+    sends.start()
+    waits.start()
+    time.sleep(6)
+    assert not got
+    client.sendall(b"abc")
+    assert server.recv(10) == b"abc"
+    waits.join()
+    sends.join()
+    assert got == [b"other"]
     assert of_tcp() == 0, "a connection goes by TCP"
 
 
@@ -268,6 +339,8 @@ def threads():
         assert of_tcp() == 0, "the connection goes by TCP"
 
 
-for check in [times, bounded, short, members, two, leaves, plain, signals, threads]:
+CHECKS = [times, bounded, short, members, idle, after_idle, counts, two, late, leaves, plain]
+CHECKS += [signals, threads]
+for check in CHECKS:
     check()
     print(check.__name__)

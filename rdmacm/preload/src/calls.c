@@ -604,16 +604,18 @@ static int count_unread(int rsocket, int *count)
 	return 0;
 }
 
-/* Resolves a descriptor whose unread bytes are counted, which does not wait for the peer of an
- * accepted socket: that has sent none. */
+/* Resolves a descriptor whose unread bytes are counted, which does not wait for the peer: that has
+ * sent none that could be received. */
 static struct target for_count(int fd)
 {
 	struct target target = find(fd);
 	struct pollfd awaited[2];
 
-	if (target.kind == FORK_ACCEPTED && preload_accept_step(fd, awaited))
-		return target;
-	return preload_for_sharing(fd);
+	if (target.kind == FORK_ACCEPTED)
+		preload_accept_step(fd, awaited);
+	else if (target.kind == FORK_CONNECTED)
+		preload_connect_step(fd);
+	return find(fd);
 }
 
 static int control_rsocket(int fd, int rsocket, unsigned long request, void *argument)

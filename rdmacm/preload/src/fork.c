@@ -17,6 +17,9 @@
  * in use as long as another process makes the first transfer of its connection. A peer to which no
  * listener is announced waits for one, so to give up earlier would stop the connection. */
 enum { ATTEMPTS = 12000 };
+/* Milliseconds for which a socket that joins a set waits for a peer that can connect, and how often
+ * it looks whether it can. */
+enum { PATIENCE = 1000, LOOK_AGAIN = 100 };
 /* Results beside a listener. */
 enum { IN_USE = -1, FAILED = -2 };
 /* Milliseconds for the last message of a connection, which may be sent again, to arrive after the
@@ -30,9 +33,13 @@ enum { MOST = 1 << 16 };
 static struct {
 	pid_t process;
 	int listener;
+	/* The program's descriptor. */
+	int fd;
 	/* When the end of TCP was seen first; 0 before. */
 	int64_t ended;
 } announced[MOST];
+/* The highest of them that there was. */
+static int highest;
 
 /* A thread that converts a socket, alone. */
 struct conversion {
@@ -232,21 +239,29 @@ void preload_forget_listener(int tcp)
 	announced[tcp].ended = 0;
 }
 
+static bool is_announced(int tcp)
+{
+	return announced[tcp].process == getpid();
+}
+
 /* The listener for the peer of an accepted socket, to which the first one is announced. */
-static int announce(int tcp)
+static int announce(int fd, int tcp)
 {
 	enum { FLAGS = MSG_NOSIGNAL | MSG_DONTWAIT };
 	bool is_first = !announced[tcp].process;
 	uint32_t word = 0;
 	int listener;
 
-	if (announced[tcp].process == getpid())
+	if (is_announced(tcp))
 		return announced[tcp].listener;
 	listener = listener_beside(tcp);
 	if (listener < 0)
 		return listener;
 	announced[tcp].listener = listener;
+	announced[tcp].fd = fd;
 	announced[tcp].process = getpid();
+	if (tcp > highest)
+		highest = tcp;
 	if (!is_first || real.send(tcp, &word, sizeof(word), FLAGS) == sizeof(word))
 		return listener;
 	preload_forget_listener(tcp);
@@ -299,7 +314,7 @@ static bool accept_by_rdma(int fd, int tcp, struct pollfd *awaited)
 		stay_tcp(fd, tcp);
 		return true;
 	}
-	listener = announce(tcp);
+	listener = announce(fd, tcp);
 	awaited[0] = (struct pollfd){ .fd = listener, .events = POLLIN };
 	accepted = accept_from(listener);
 	if (accepted < 0 && errno == EAGAIN && may_connect(tcp, &awaited[1]))
@@ -365,10 +380,23 @@ static void give_up(int fd)
 	end(&own);
 }
 
+/* Takes the next steps of the other sockets of this process, one of which may have the port: the
+ * program's thread that would take them may be the one that waits for the port. */
+static void let_others_accept(int fd)
+{
+	struct pollfd awaited[2];
+	int tcp;
+
+	for (tcp = 0; tcp <= highest; tcp++)
+		if (is_announced(tcp) && announced[tcp].fd != fd)
+			preload_accept_step(announced[tcp].fd, awaited);
+}
+
 /* False, with errno set, if a signal or the timeout (milliseconds, or -1) ended the wait. */
 static bool first_transfer(int fd, bool (*step)(int fd, struct pollfd *awaited), int timeout)
 {
 	int64_t until = timeout > 0 ? preload_now() + timeout : 0;
+	bool accepts = step == preload_accept_step, is_here;
 	struct pollfd awaited[2];
 	int attempt = 0;
 
@@ -376,7 +404,11 @@ static bool first_transfer(int fd, bool (*step)(int fd, struct pollfd *awaited),
 		bool is_missing = awaited[0].fd < 0;
 		int pause = is_missing ? PRELOAD_PAUSE : PRELOAD_LOOK;
 
-		if (!timeout) {
+		/* A peer that has ended TCP has connected, and its last message is on its way. A
+		 * program that looked for data because of that end is not to look in vain: it may
+		 * wait for a change (EPOLLET). */
+		is_here = accepts && !is_missing && awaited[1].fd < 0;
+		if (!timeout && !is_here) {
 			errno = EAGAIN;
 			return false;
 		}
@@ -384,6 +416,8 @@ static bool first_transfer(int fd, bool (*step)(int fd, struct pollfd *awaited),
 			give_up(fd);
 			return true;
 		}
+		if (is_missing && accepts)
+			let_others_accept(fd);
 		if (timeout > 0 && pause > timeout)
 			pause = timeout;
 		if (rpoll(awaited, 2, pause) < 0) {
@@ -447,6 +481,35 @@ struct target preload_for_send(int fd)
 	if (!may_convert(fd, &target))
 		return target;
 	return for_transfer(fd, target, timeout_of(target.fd, SO_SNDTIMEO));
+}
+
+void preload_for_set(int fd)
+{
+	const int64_t begun = preload_now();
+	int64_t since = 0, now = begun;
+	struct target target;
+
+	for (;;) {
+		if (!may_convert(fd, &target))
+			return;
+		if (is_announced(target.fd) && !since)
+			since = now;
+		if (since && now - since >= PATIENCE)
+			return;
+		if (!since && now - begun >= (int64_t)ATTEMPTS * PRELOAD_PAUSE) {
+			give_up(fd);
+			return;
+		}
+		for_transfer(fd, target, LOOK_AGAIN);
+		now = preload_now();
+	}
+}
+
+bool preload_connect_step(int fd)
+{
+	struct pollfd awaited[2];
+
+	return connect_step(fd, awaited);
 }
 
 struct target preload_for_sharing(int fd)

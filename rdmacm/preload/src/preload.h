@@ -113,6 +113,11 @@ RUST struct target preload_for_receive(int fd, int flags);
 RUST struct target preload_for_send(int fd);
 /* The same without bound, for calls that no signal interrupts. */
 RUST struct target preload_for_sharing(int fd);
+/* The same for a socket that joins a set: with a bound, after which it joins as TCP. */
+RUST void preload_for_set(int fd);
+/* Takes the next step of making an rsocket of a connected socket, which waits only while it
+ * connects. True if the peer has not made it possible yet. */
+RUST bool preload_connect_step(int fd);
 /* Replaces the object behind a descriptor. */
 RUST void preload_exchange(int fd, int inner, enum kind kind);
 RUST void preload_set_sizes(int rsocket);

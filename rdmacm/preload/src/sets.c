@@ -139,8 +139,9 @@ int preload_change_set(int epoll, int operation, int fd, struct epoll_event *eve
 	return answer;
 }
 
-/* The rsocket behind a descriptor joins the sets that its TCP socket was in. */
-static void convert_entries(int fd, int rsocket)
+/* The rsocket behind a descriptor joins the sets that its TCP socket was in, and which that leaves:
+ * the kernel removes it only when no other process has it. */
+static void convert_entries(int fd, int tcp, int rsocket)
 {
 	struct entry **each = &entries;
 
@@ -151,8 +152,10 @@ static void convert_entries(int fd, int rsocket)
 			each = &entry->next;
 			continue;
 		}
-		if (rsocket >= 0)
+		if (rsocket >= 0) {
+			real.epoll_ctl(entry->epoll, EPOLL_CTL_DEL, tcp, NULL);
 			change_beside(entry->epoll, EPOLL_CTL_ADD, rsocket, &entry->event);
+		}
 		remove_entry(each);
 	}
 }
@@ -165,7 +168,7 @@ void preload_exchange(int fd, int inner, enum kind kind)
 	lock_sets();
 	ferroverbs_preload_exchange(fd, inner, kind, &before, &is_last);
 	if (!may_convert(kind))
-		convert_entries(fd, kind == RSOCKET ? inner : -1);
+		convert_entries(fd, before.fd, kind == RSOCKET ? inner : -1);
 	unlock_sets();
 }
 

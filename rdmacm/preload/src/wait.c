@@ -418,10 +418,11 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 	bool reads = operation != EPOLL_CTL_DEL && event && event->events & EPOLLIN;
 
 	preload_begin();
-	/* The peer of an accepted socket sends no data before the socket has become an rsocket, so
-	 * this waits for the peer's first transfer or its end. */
+	/* Most peers make their first transfer soon, and then the set never sees TCP. Otherwise the
+	 * TCP socket joins: it can be read when the peer has connected and ends TCP, and the
+	 * program's next transfer makes the rsocket. */
 	if (reads && find(fd).kind == FORK_ACCEPTED)
-		preload_for_sharing(fd);
+		preload_for_set(fd);
 	return preload_change_set(epoll, operation, fd, event);
 }
 
