@@ -1,7 +1,7 @@
 //! Processes of this host that are watched, and the ids whose connections end with them.
 //!
 //! A slot does not identify a process: another one may have it after the end of the first, before
-//! that end is noticed. Each watch therefore has a number of its own, and an id belongs to a watch.
+//! that end is noticed. Each watch therefore has a separate number, and an id belongs to a watch.
 
 use super::host::Watch;
 use std::collections::{BTreeSet, HashMap};
