@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 use bytemuck::Zeroable;
 use kit::abi::{ibv_ah_attr, ibv_gid};
 
-use crate::{domain::ProtectionDomain, error::Result, sys::calls};
+use crate::{completion::Completion, domain::ProtectionDomain, error::Result, sys::calls};
 
 /// Where a queue pair is, and how its peer speaks to it. Peers exchange it as bytes, by whatever
 /// way they have.
@@ -125,6 +125,15 @@ pub struct AddressHandle(Arc<calls::Ah>);
 impl AddressHandle {
     pub(crate) fn new(pd: &ProtectionDomain, attr: ibv_ah_attr) -> Result<Self> {
         Ok(Self(Arc::new(calls::create_ah(pd, attr)?)))
+    }
+
+    pub(crate) fn of_sender(
+        pd: &ProtectionDomain,
+        datagram: &Completion,
+        port: u8,
+    ) -> Result<Self> {
+        let handle = calls::create_ah_from_wc(pd, datagram, port)?;
+        Ok(Self(Arc::new(handle)))
     }
 
     pub(crate) fn object(&self) -> &calls::Ah {

@@ -109,6 +109,15 @@ pub struct Completion {
     pub has_grh: bool,
     segments: SmallVec<[Segment; 1]>,
     stamp: Stamp,
+    path: Path,
+}
+
+/// How a datagram came, on InfiniBand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Path {
+    pub lid: u16,
+    pub service_level: u8,
+    pub path_bits: u8,
 }
 
 impl Completion {
@@ -138,6 +147,11 @@ impl Completion {
             has_grh: received && wc.wc_flags & IBV_WC_GRH != 0,
             segments: request.segments,
             stamp,
+            path: Path {
+                lid: wc.slid,
+                service_level: wc.sl,
+                path_bits: wc.dlid_path_bits,
+            },
         }
     }
 
@@ -155,7 +169,24 @@ impl Completion {
             has_grh: false,
             segments: request.segments,
             stamp: (None, None),
+            path: Path::default(),
         }
+    }
+
+    pub(crate) fn path(&self) -> Path {
+        self.path
+    }
+
+    /// The place of the global routing header of a datagram: the first 40 bytes of its memory.
+    pub(crate) fn header(&self) -> Result<[u8; 40]> {
+        let mut header = [0; 40];
+        let mut rest = header.as_mut_slice();
+        for segment in &self.segments {
+            let (part, behind) = rest.split_at_mut(segment.len().min(rest.len()));
+            segment.read_front(part)?;
+            rest = behind;
+        }
+        Ok(header)
     }
 
     /// When the request completed, by the device's clock, if the queue reports it

@@ -127,6 +127,7 @@ mod modify;
 mod qp;
 mod rate;
 mod request;
+mod sender;
 mod srq;
 mod state;
 mod sys;

@@ -323,6 +323,19 @@ impl Segment {
         self.len() == 0
     }
 
+    /// Copies its first bytes out, of which it has as many.
+    pub(crate) fn read_front(&self, into: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Buffer(buffer) => {
+                into.iter_mut()
+                    .zip(&**buffer)
+                    .for_each(|(to, byte)| *to = *byte);
+                Ok(())
+            }
+            Self::Region(slice) => slice.region.read(slice.offset, into),
+        }
+    }
+
     /// Whether this process can access it.
     pub(crate) fn is_host(&self) -> bool {
         match self {

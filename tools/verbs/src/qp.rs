@@ -341,7 +341,7 @@ pub(crate) struct Pair {
     groups: Mutex<Vec<([u8; 16], u16)>>,
     pub(crate) qp: calls::Qp,
     pub(crate) endpoint: Endpoint,
-    route: Route,
+    pub(crate) route: Route,
     /// The values that it is connected again with; none if the connection manager connects it.
     own: Option<Own>,
 }

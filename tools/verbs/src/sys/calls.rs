@@ -19,7 +19,7 @@ use super::{
     raw,
 };
 use crate::{
-    completion::{CompletionChannel, CompletionQueue},
+    completion::{Completion, CompletionChannel, CompletionQueue},
     context::Context,
     domain::ProtectionDomain,
     error::Result,
@@ -311,6 +311,54 @@ pub(crate) fn create_ah(pd: &ProtectionDomain, mut attr: ibv_ah_attr) -> Result<
         let at = made("ibv_create_ah", at)?;
         Ok(Object::new(at, raw::ibv_destroy_ah, pd.clone()))
     }
+}
+
+/// A received datagram, as the verbs see it that find its sender.
+fn received(datagram: &Completion) -> Result<(ibv_wc, ibv_grh)> {
+    let path = datagram.path();
+    let mut wc = ibv_wc::zeroed();
+    (wc.qp_num, wc.src_qp) = (datagram.queue_pair, datagram.source);
+    (wc.slid, wc.sl, wc.dlid_path_bits) = (path.lid, path.service_level, path.path_bits);
+    let header = match datagram.has_grh {
+        true => {
+            wc.wc_flags = IBV_WC_GRH;
+            datagram.header()?
+        }
+        false => [0; 40],
+    };
+    // SAFETY: the structure is plain, and has as many bytes.
+    let grh = unsafe { (&raw const header).cast::<ibv_grh>().read_unaligned() };
+    Ok((wc, grh))
+}
+
+/// ibv_create_ah_from_wc(3).
+pub(crate) fn create_ah_from_wc(
+    pd: &ProtectionDomain,
+    datagram: &Completion,
+    port: u8,
+) -> Result<Ah> {
+    let (mut wc, mut grh) = received(datagram)?;
+    let (domain, wc, grh) = (pd.object().as_ptr(), &raw mut wc, &raw mut grh);
+    // SAFETY: the domain lives, and is kept; completion and header live during the call.
+    unsafe {
+        let at = raw::ibv_create_ah_from_wc(domain, wc, grh, port);
+        let at = made("ibv_create_ah_from_wc", at)?;
+        Ok(Object::new(at, raw::ibv_destroy_ah, pd.clone()))
+    }
+}
+
+/// ibv_init_ah_from_wc(3).
+pub(crate) fn init_ah_from_wc(
+    device: &Device,
+    datagram: &Completion,
+    port: u8,
+) -> Result<ibv_ah_attr> {
+    let (mut wc, mut grh) = received(datagram)?;
+    let mut attr = ibv_ah_attr::zeroed();
+    let (wc, grh, at) = (&raw mut wc, &raw mut grh, &raw mut attr);
+    // SAFETY: the device is open; completion and header live, the attributes may be written.
+    let code = unsafe { raw::ibv_init_ah_from_wc(device.as_ptr(), port, wc, grh, at) };
+    status("ibv_init_ah_from_wc", code).map(|()| attr)
 }
 
 /// What a queue pair was made with, and its requests in flight.

@@ -240,6 +240,11 @@ unsafe fn read(at: *mut ibv_cq_ex) -> ibv_wc {
         wc.wc_flags = (*at).read_wc_flags.map_or(0, |flags| flags(at));
         wc.byte_len = (*at).read_byte_len.map_or(0, |length| length(at));
         wc.src_qp = (*at).read_src_qp.map_or(0, |source| source(at));
+        // A LID has 16 bits.
+        let lid = (*at).read_slid.map_or(0, |lid| lid(at));
+        wc.slid = u16::try_from(lid).unwrap_or(0);
+        wc.sl = (*at).read_sl.map_or(0, |level| level(at));
+        wc.dlid_path_bits = (*at).read_dlid_path_bits.map_or(0, |bits| bits(at));
         let has_data = wc.wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) != 0;
         // The bytes of an invalidated key are in the same place, in the host's order.
         if let (Some(data), true) = ((*at).read_imm_data, has_data) {

@@ -22,6 +22,19 @@ unsafe extern "C" {
     pub fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
     pub fn ibv_close_device(context: *mut ibv_context) -> c_int;
     pub fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
+    pub fn ibv_create_ah_from_wc(
+        pd: *mut ibv_pd,
+        wc: *mut ibv_wc,
+        grh: *mut ibv_grh,
+        port: u8,
+    ) -> *mut ibv_ah;
+    pub fn ibv_init_ah_from_wc(
+        context: *mut ibv_context,
+        port: u8,
+        wc: *mut ibv_wc,
+        grh: *mut ibv_grh,
+        attr: *mut ibv_ah_attr,
+    ) -> c_int;
     pub fn ibv_create_cq(
         context: *mut ibv_context,
         cqe: c_int,

@@ -91,6 +91,29 @@ fn both_ends_exchange_datagrams() {
 }
 
 #[test]
+fn a_datagram_is_answered_without_an_endpoint_in_it() {
+    let (listener, address) = listener();
+    let server = thread::spawn(move || {
+        let server = alone();
+        expect(&server);
+        let request = listener.request().unwrap();
+        request.accept_with(&server, b"").unwrap();
+        let question = server.completions().unwrap().remove(0).success().unwrap();
+        let sender = server.sender(&question).unwrap();
+        server
+            .post_to(message(&server, b"answer"), &sender)
+            .unwrap();
+        received(&server, 1);
+        sender.number
+    });
+    let client = Datagrams::connect(address).unwrap();
+    expect(&client);
+    client.post(message(&client, b"question")).unwrap();
+    assert_eq!(received(&client, 2), [b"answer"]);
+    assert_eq!(server.join().unwrap(), client.endpoint().number);
+}
+
+#[test]
 fn one_queue_pair_serves_many_peers() {
     let (listener, address) = listener();
     let server = thread::spawn(move || {

@@ -9,6 +9,7 @@ mod batches;
 #[cfg(feature = "connection")]
 mod datagrams;
 mod memory;
+mod senders;
 mod windows;
 mod xrc;
 

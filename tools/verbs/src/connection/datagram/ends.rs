@@ -480,6 +480,17 @@ impl Datagrams {
         Ok(Peer::new(address, endpoint.number, endpoint.qkey))
     }
 
+    /// The sender of a datagram that was received here, for an answer. A datagram does not contain
+    /// the sender's key; here it is the key of this queue pair, which is the same if both were made
+    /// by the connection manager.
+    ///
+    /// # Errors
+    /// Of [`QueuePair::answer_handle`].
+    pub fn sender(&self, datagram: &Completion) -> Result<Peer> {
+        let address = self.qp.answer_handle(datagram)?;
+        Ok(Peer::new(address, datagram.source, self.endpoint().qkey))
+    }
+
     /// The address of its queue pair, for peers.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
