@@ -430,6 +430,29 @@ impl CompletionQueue {
         calls::resize_cq(&self.0.object, entries, &work)
     }
 
+    /// Has an event wait until there are that many completions, or the oldest is that old; whatever
+    /// comes first. A count of 1 or a time of 0 ends that. Polling finds completions at once.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// let channel = context.completion_channel()?;
+    /// let cq = channel.completion_queue(64)?;
+    /// cq.moderate(16, Duration::from_micros(200))?;
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_modify_cq(3): EOPNOTSUPP if the device cannot; EINVAL for more than 65535
+    /// microseconds.
+    pub fn moderate(&self, count: u16, time: Duration) -> Result<()> {
+        let microseconds = u16::try_from(time.as_micros());
+        let invalid = Error::new("ibv_modify_cq", libc::EINVAL);
+        let period = microseconds.map_err(|_| invalid.because("more than 65535 microseconds"))?;
+        extended::moderate(&self.0.object, count, period)
+    }
+
     /// Takes the completions that there are, up to 32 at once.
     ///
     /// # Errors

@@ -127,6 +127,22 @@ impl Context {
         extended::query_device(&self.0)
     }
 
+    /// The device's clock, in the unit of [`Completion::timestamp`](crate::Completion::timestamp).
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// let (before, after) = (context.clock()?, context.clock()?);
+    /// assert!(before <= after);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_query_rt_values_ex(3): EOPNOTSUPP if its clock cannot be read.
+    pub fn clock(&self) -> Result<u64> {
+        extended::clock(&self.0)
+    }
+
     /// All GIDs of all ports, with their types and network interfaces.
     ///
     /// # Errors

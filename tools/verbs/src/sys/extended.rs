@@ -53,6 +53,42 @@ pub(crate) fn query_device(device: &Device) -> Result<ibv_device_attr_ex> {
     Ok(attr)
 }
 
+/// ibv_query_rt_values_ex(3): the device's clock.
+pub(crate) fn clock(device: &Device) -> Result<u64> {
+    const VERB: &str = "ibv_query_rt_values_ex";
+    let verb = extended!(device, "ibv_query_rt_values_ex", query_rt_values)?;
+    let mut values = ibv_values_ex {
+        comp_mask: IBV_VALUES_MASK_RAW_CLOCK,
+        raw_clock: libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+    };
+    // SAFETY: the device is open; the values may be written.
+    status(VERB, unsafe { verb(device.as_ptr(), &raw mut values) })?;
+    if values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK == 0 {
+        return Err(Error::new(VERB, libc::EOPNOTSUPP));
+    }
+    // Cards put all their cycles into the second member.
+    let seconds = values.raw_clock.tv_sec.cast_unsigned();
+    let rest = values.raw_clock.tv_nsec.cast_unsigned();
+    Ok(seconds.wrapping_mul(1_000_000_000).wrapping_add(rest))
+}
+
+/// ibv_modify_cq(3): moderation.
+pub(crate) fn moderate(cq: &Cq, count: u16, period: u16) -> Result<()> {
+    let verb = extended!(cq.0.object(), "ibv_modify_cq", modify_cq)?;
+    let mut attr = ibv_modify_cq_attr {
+        attr_mask: IBV_CQ_ATTR_MODERATE,
+        moderate: ibv_moderate_cq {
+            cq_count: count,
+            cq_period: period,
+        },
+    };
+    // SAFETY: the queue lives; the structure lives during the call.
+    status("ibv_modify_cq", unsafe { verb(cq.as_ptr(), &raw mut attr) })
+}
+
 /// ibv_modify_qp_rate_limit(3).
 pub(crate) fn limit_rate(qp: &Qp, limit: RateLimit) -> Result<()> {
     const VERB: &str = "ibv_modify_qp_rate_limit";

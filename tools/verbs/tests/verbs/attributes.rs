@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::{Pair, filled, one, open, pair, take};
 use verbs::{
     Access, AsyncEvent, Changes, Datagram, Ece, QueuePair, RateLimit, ReceiveRequest, SendRequest,
@@ -164,6 +166,49 @@ fn a_completion_queue_grows_and_does_not_shrink_below_its_queue_pairs() {
     drop(qp);
     cq.resize(10).unwrap();
     assert_eq!(cq.resize(u32::MAX).unwrap_err().errno(), libc::EINVAL);
+}
+
+#[test]
+fn the_clock_is_that_of_completions() {
+    let context = open();
+    let pd = context.protection_domain().unwrap();
+    let cq = context.completion_queue_builder(64).timestamps();
+    let cq = cq.build().unwrap();
+    let build = || pd.datagram(&cq).build(QKEY).unwrap();
+    let (a, b) = (build(), build());
+    let to = a.address_handle(&b.endpoint()).unwrap();
+    let before = context.clock().unwrap();
+    let message = SendRequest::send(filled(&pd, b"now"));
+    a.post_to(message, &to, b.number(), QKEY).unwrap();
+    let time = one(&cq).timestamp().unwrap();
+    assert!(before <= time && time <= context.clock().unwrap());
+}
+
+#[test]
+fn an_event_waits_for_several_completions() {
+    let context = open();
+    let pd = context.protection_domain().unwrap();
+    let channel = context.completion_channel().unwrap();
+    let cq = channel.completion_queue(64).unwrap();
+    // Far longer than the test takes; the count decides.
+    cq.moderate(3, Duration::from_micros(65_535)).unwrap();
+    let too_long = Duration::from_micros(65_536);
+    assert_eq!(cq.moderate(3, too_long).unwrap_err().errno(), libc::EINVAL);
+    let qp = pd.datagram(&cq).build(QKEY).unwrap();
+    let to = qp.address_handle(&qp.endpoint()).unwrap();
+    cq.request_event().unwrap();
+    for _ in 0..3 {
+        let message = SendRequest::send(filled(&pd, b"message"));
+        qp.post_to(message, &to, qp.number(), QKEY).unwrap();
+    }
+    assert_eq!(channel.wait().unwrap(), cq);
+    take(&cq, 3);
+    cq.moderate(1, Duration::ZERO).unwrap();
+    cq.request_event().unwrap();
+    let message = SendRequest::send(filled(&pd, b"message"));
+    qp.post_to(message, &to, qp.number(), QKEY).unwrap();
+    assert_eq!(channel.wait().unwrap(), cq);
+    take(&cq, 1);
 }
 
 #[test]
