@@ -80,6 +80,8 @@ const CONNECTION: stub::Nodes<'_> = &[
             "rdma_destroy_event_channel",
             "rdma_destroy_id",
             "rdma_disconnect",
+            "rdma_freeaddrinfo",
+            "rdma_getaddrinfo",
             "rdma_get_cm_event",
             "rdma_leave_multicast",
             "rdma_listen",

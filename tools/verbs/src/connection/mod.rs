@@ -73,6 +73,7 @@ mod datagram;
 mod ends;
 mod event;
 mod id;
+mod lookup;
 mod prepared;
 
 use std::{
@@ -96,6 +97,7 @@ pub use ends::{Connection, Listener, Options, Request};
 pub use event::{Event, Parameters};
 pub use id::Id;
 use id::next_number;
+pub use lookup::{Address, Lookup};
 pub use prepared::PreparedQueuePair;
 
 /// A channel of events, which the ids made with it report. Copies are the same one.

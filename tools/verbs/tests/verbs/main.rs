@@ -8,6 +8,8 @@ mod attributes;
 mod batches;
 #[cfg(feature = "connection")]
 mod datagrams;
+#[cfg(feature = "connection")]
+mod lookup;
 mod memory;
 mod senders;
 mod windows;

@@ -40,7 +40,7 @@ pub(super) unsafe fn has_ud_param(kind: u32, id: *const raw::rdma_cm_id) -> bool
 pub(super) unsafe fn ud(param: &raw::rdma_ud_param) -> Ud {
     Ud {
         // SAFETY: by the caller. An event of a group has its number there, and the length is 0.
-        private_data: unsafe { copied(param.private_data, param.private_data_len) },
+        private_data: unsafe { copied(param.private_data, param.private_data_len.into()) },
         join: param.private_data.addr(),
         attr: param.ah_attr,
         number: param.qp_num,
@@ -50,10 +50,10 @@ pub(super) unsafe fn ud(param: &raw::rdma_ud_param) -> Ud {
 
 /// # Safety
 /// The bytes are NULL, or as many as the length.
-pub(super) unsafe fn copied(bytes: *const c_void, length: u8) -> Vec<u8> {
+pub(super) unsafe fn copied(bytes: *const c_void, length: usize) -> Vec<u8> {
     if bytes.is_null() || length == 0 {
         return Vec::new();
     }
     // SAFETY: by the caller.
-    unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length.into()) }.to_vec()
+    unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) }.to_vec()
 }

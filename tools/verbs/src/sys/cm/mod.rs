@@ -26,6 +26,7 @@ use crate::{
 };
 
 mod datagram;
+pub(crate) mod lookup;
 #[allow(non_camel_case_types)] // the names of the header
 mod raw;
 
@@ -165,7 +166,7 @@ fn has_param(kind: u32) -> bool {
 /// The private data is NULL or as long as is said.
 unsafe fn param(conn: &raw::rdma_conn_param) -> Param {
     // SAFETY: by the caller.
-    let private_data = unsafe { copied(conn.private_data, conn.private_data_len) };
+    let private_data = unsafe { copied(conn.private_data, conn.private_data_len.into()) };
     Param {
         responder_resources: conn.responder_resources,
         initiator_depth: conn.initiator_depth,
@@ -442,9 +443,14 @@ impl Storage {
                 bytes.extend(v6.scope_id().to_ne_bytes());
             }
         }
+        Self::of_bytes(&bytes)
+    }
+
+    /// The bytes of an address, with zeros behind them.
+    fn of_bytes(bytes: &[u8]) -> Self {
         let mut storage = Self([0; 128]);
         let all = storage.0.iter_mut().zip(bytes);
-        all.for_each(|(to, from)| *to = from);
+        all.for_each(|(to, from)| *to = *from);
         storage
     }
 

@@ -2,7 +2,7 @@
 
 use kit::abi::{ibv_ah_attr, ibv_context, ibv_ece, ibv_qp, ibv_qp_attr};
 use std::{
-    ffi::{c_int, c_uint, c_void},
+    ffi::{c_char, c_int, c_uint, c_void},
     mem::offset_of,
 };
 
@@ -79,7 +79,28 @@ pub struct rdma_cm_join_mc_attr_ex {
     pub addr: *mut libc::sockaddr,
 }
 
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct rdma_addrinfo {
+    pub ai_flags: c_int,
+    pub ai_family: c_int,
+    pub ai_qp_type: c_int,
+    pub ai_port_space: c_int,
+    pub ai_src_len: libc::socklen_t,
+    pub ai_dst_len: libc::socklen_t,
+    pub ai_src_addr: *mut libc::sockaddr,
+    pub ai_dst_addr: *mut libc::sockaddr,
+    pub ai_src_canonname: *mut c_char,
+    pub ai_dst_canonname: *mut c_char,
+    pub ai_route_len: usize,
+    pub ai_route: *mut c_void,
+    pub ai_connect_len: usize,
+    pub ai_connect: *mut c_void,
+    pub ai_next: *mut rdma_addrinfo,
+}
+
 const _: () = {
+    assert!(offset_of!(rdma_addrinfo, ai_next) == 88 && size_of::<rdma_addrinfo>() == 96);
     assert!(offset_of!(rdma_cm_id, route) == 32 && size_of::<rdma_route>() == 312);
     assert!(offset_of!(rdma_cm_id, ps) == 344 && offset_of!(rdma_cm_id, port_num) == 348);
     assert!(offset_of!(rdma_conn_param, srq) == 14 && size_of::<rdma_conn_param>() == 24);
@@ -133,6 +154,13 @@ unsafe extern "C" {
     pub fn rdma_reject_ece(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
     pub fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int;
     pub fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int;
+    pub fn rdma_getaddrinfo(
+        node: *const c_char,
+        service: *const c_char,
+        hints: *const rdma_addrinfo,
+        list: *mut *mut rdma_addrinfo,
+    ) -> c_int;
+    pub fn rdma_freeaddrinfo(list: *mut rdma_addrinfo);
     pub fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int;
     pub fn rdma_init_qp_attr(
         id: *mut rdma_cm_id,
