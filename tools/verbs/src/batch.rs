@@ -11,7 +11,7 @@ use crate::{
     qp::QueuePair,
     request::{Receiver, SendRequest},
     sys,
-    transport::{Connected, Datagram, Transport},
+    transport::{Connected, Datagram, RawPacket, Transport},
 };
 
 /// Send requests that a device gets at once: ibv_wr_post(3) ([`QueuePair::batch`]). It has all of
@@ -147,6 +147,16 @@ impl<T: Connected> Batch<'_, T> {
     ///
     /// # Errors
     /// EINVAL, with the request, where [`QueuePair::post`] refuses it, and for windows of type 1.
+    pub fn push(&mut self, request: SendRequest) -> Result<(), PostError<SendRequest>> {
+        self.add(request, None)
+    }
+}
+
+impl Batch<'_, RawPacket> {
+    /// Adds a frame.
+    ///
+    /// # Errors
+    /// EINVAL, with the request, where [`QueuePair::post`] refuses it.
     pub fn push(&mut self, request: SendRequest) -> Result<(), PostError<SendRequest>> {
         self.add(request, None)
     }

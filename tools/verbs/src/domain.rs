@@ -16,7 +16,7 @@ use crate::{
         owner::{ExclusiveMemory, MemoryOwner},
         region::Dmabuf,
     },
-    transport::{Datagram, Reliable, Unreliable, XrcInitiator},
+    transport::{Datagram, RawPacket, Reliable, Unreliable, XrcInitiator},
     window::MemoryWindow,
 };
 
@@ -165,6 +165,11 @@ impl ProtectionDomain {
 
     /// Begins a sending queue pair of XRC, whose completions go to `cq`.
     pub fn xrc_initiator(&self, cq: &CompletionQueue) -> QueuePairBuilder<XrcInitiator> {
+        QueuePairBuilder::new(self, cq)
+    }
+
+    /// Begins a queue pair for raw packets ([`flow`](crate::flow)).
+    pub fn raw_packets(&self, cq: &CompletionQueue) -> QueuePairBuilder<RawPacket> {
         QueuePairBuilder::new(self, cq)
     }
 

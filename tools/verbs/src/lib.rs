@@ -122,6 +122,7 @@ mod device_memory;
 mod domain;
 mod ece;
 mod error;
+pub mod flow;
 mod memory;
 mod modify;
 mod qp;
@@ -162,7 +163,7 @@ pub use srq::SharedReceiveQueue;
 pub use state::State;
 pub use sys::owner::{ExclusiveMemory, MemoryOwner};
 pub use transport::{
-    Acknowledged, Connected, Datagram, Reliable, Transport, Unreliable, XrcInitiator,
+    Acknowledged, Connected, Datagram, RawPacket, Reliable, Transport, Unreliable, XrcInitiator,
 };
 pub use window::MemoryWindow;
 pub use xrc::{XrcDomain, XrcReceiveQueue, XrcTarget};

@@ -242,7 +242,7 @@ impl<T: Transport> QueuePairBuilder<T> {
         };
         let inner = Pair {
             groups: Mutex::default(),
-            qp,
+            qp: Arc::new(qp),
             endpoint,
             route,
             own: Some(Own {
@@ -339,7 +339,8 @@ pub(crate) fn most_reads(count: i32) -> u8 {
 pub(crate) struct Pair {
     /// Multicast groups, which are left before the queue pair is destroyed.
     groups: Mutex<Vec<([u8; 16], u16)>>,
-    pub(crate) qp: calls::Qp,
+    /// Flows keep it as well.
+    pub(crate) qp: Arc<calls::Qp>,
     pub(crate) endpoint: Endpoint,
     pub(crate) route: Route,
     /// The values that it is connected again with; none if the connection manager connects it.
@@ -354,13 +355,13 @@ pub(crate) struct Own {
 }
 
 impl Pair {
-    /// One that the connection manager connects. It has a number, and no address.
-    #[cfg(feature = "connection")]
+    /// One that the connection manager connects, or one for raw packets. It has a number, and no
+    /// address.
     pub(crate) fn of(qp: calls::Qp, route: Route) -> Self {
         let number = calls::qp_number(&qp);
         Self {
             groups: Mutex::default(),
-            qp,
+            qp: Arc::new(qp),
             endpoint: Endpoint {
                 number,
                 ..Endpoint::default()
@@ -417,6 +418,20 @@ impl Pair {
         attr.qp_access_flags = access.bits();
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         calls::modify_qp(&self.qp, attr, mask)
+    }
+
+    pub(crate) fn ready_for_packets(&self) -> Result<()> {
+        let mut attr = ibv_qp_attr::zeroed();
+        attr.port_num = self.route.port;
+        for (state, mask) in [
+            (IBV_QPS_INIT, IBV_QP_PORT),
+            (IBV_QPS_RTR, 0),
+            (IBV_QPS_RTS, 0),
+        ] {
+            attr.qp_state = state;
+            calls::modify_qp(&self.qp, attr, mask | IBV_QP_STATE)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn ready_for_datagrams(&self) -> Result<()> {

@@ -283,6 +283,10 @@ impl SendRequest {
         if !has {
             return Err("this type of queue pair does not have the operation");
         }
+        let plain = self.immediate.is_none() && self.invalidated.is_none();
+        if kind == IBV_QPT_RAW_PACKET && !plain {
+            return Err("a frame has no immediate data, and invalidates no key");
+        }
         let moves = !matches!(self.operation, Operation::Bind | Operation::Invalidate);
         match self.srq {
             None if xrc && moves => return Err("a request of XRC names a receive queue"),

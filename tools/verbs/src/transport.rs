@@ -1,9 +1,10 @@
 //! Types of queue pairs.
 #![forbid(unsafe_code)]
 
-use kit::abi::{IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND};
+use kit::abi::{IBV_QPT_RAW_PACKET, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND};
 
-/// A type of queue pair: [`Reliable`], [`Unreliable`], [`Datagram`], [`XrcInitiator`].
+/// A type of queue pair: [`Reliable`], [`Unreliable`], [`Datagram`], [`XrcInitiator`],
+/// [`RawPacket`].
 pub trait Transport: sealed::Transport {}
 
 /// A type of queue pair that is connected to one other: [`Reliable`], [`Unreliable`],
@@ -40,6 +41,15 @@ pub enum Datagram {}
 #[derive(Clone, Copy, Debug)]
 pub enum XrcInitiator {}
 
+/// Raw packets: whole Ethernet frames ([`flow`](crate::flow)). All operations beside plain messages
+/// are refused with EINVAL.
+#[derive(Clone, Copy, Debug)]
+pub enum RawPacket {}
+
+impl sealed::Transport for RawPacket {
+    const KIND: u32 = IBV_QPT_RAW_PACKET;
+}
+impl Transport for RawPacket {}
 impl sealed::Transport for Reliable {
     const KIND: u32 = IBV_QPT_RC;
 }

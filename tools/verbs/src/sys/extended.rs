@@ -115,6 +115,7 @@ pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> R
     // A device refuses a set that it has not in full; some have no windows.
     let sets: &[u32] = match kind {
         IBV_QPT_UD => &[MESSAGES],
+        IBV_QPT_RAW_PACKET => &[IBV_QP_EX_WITH_SEND],
         IBV_QPT_UC => &[MESSAGES | WRITES | WINDOWS, MESSAGES | WRITES],
         _ => &[
             MESSAGES | WRITES | RELIABLE | WINDOWS | IBV_QP_EX_WITH_SEND_WITH_INV,

@@ -13,6 +13,7 @@ pub(crate) mod cm;
 pub(crate) mod device_memory;
 pub(crate) mod extended;
 pub(crate) mod flight;
+pub(crate) mod flow;
 pub(crate) mod object;
 pub(crate) mod owner;
 pub(crate) mod pages;

@@ -11,6 +11,7 @@ mod datagrams;
 #[cfg(feature = "connection")]
 mod lookup;
 mod memory;
+mod packets;
 mod senders;
 mod windows;
 mod xrc;

@@ -1,0 +1,119 @@
+//! Flow rules and their counters: ibv_create_flow(3), ibv_create_counters(3).
+
+use std::sync::Arc;
+
+use kit::abi::*;
+
+use super::{
+    calls::Qp,
+    extended::extended,
+    object::{Object, made, status},
+};
+use crate::{
+    context::Context,
+    error::{Error, Result},
+    flow::Counters,
+};
+
+/// Counters.
+pub(crate) type Counting = Object<ibv_counters, Context>;
+
+/// ibv_create_counters(3).
+pub(crate) fn create_counters(context: &Context) -> Result<Counting> {
+    let device = context.object();
+    let create = extended!(device, "ibv_create_counters", create_counters)?;
+    let destroy = extended!(device, "ibv_destroy_counters", destroy_counters)?;
+    let mut attr = ibv_counters_init_attr { comp_mask: 0 };
+    // SAFETY: the device is open, and is kept. The counters are new.
+    unsafe {
+        let at = made(
+            "ibv_create_counters",
+            create(device.as_ptr(), &raw mut attr),
+        )?;
+        Ok(Object::new(at, destroy, context.clone()))
+    }
+}
+
+/// ibv_attach_counters_point_flow(3), without a flow.
+pub(crate) fn attach_counter(
+    counters: &Counting,
+    what: ibv_counter_description,
+    index: u32,
+) -> Result<()> {
+    const VERB: &str = "ibv_attach_counters_point_flow";
+    let device = counters.object();
+    let verb = extended!(
+        device,
+        "ibv_attach_counters_point_flow",
+        attach_counters_point_flow
+    )?;
+    let mut attr = ibv_counter_attach_attr {
+        counter_desc: what,
+        index,
+        comp_mask: 0,
+    };
+    // SAFETY: the counters live; the structure lives during the call.
+    status(VERB, unsafe {
+        verb(counters.as_ptr(), &raw mut attr, std::ptr::null_mut())
+    })
+}
+
+/// ibv_read_counters(3).
+pub(crate) fn read_counters(counters: &Counting, values: &mut [u64], cached: bool) -> Result<()> {
+    const VERB: &str = "ibv_read_counters";
+    let verb = extended!(counters.object(), "ibv_read_counters", read_counters)?;
+    let count = u32::try_from(values.len()).map_err(|_| Error::new(VERB, libc::EINVAL))?;
+    let flags = match cached {
+        true => IBV_READ_COUNTERS_ATTR_PREFER_CACHED,
+        false => 0,
+    };
+    // SAFETY: the counters live; there are as many values.
+    status(VERB, unsafe {
+        verb(counters.as_ptr(), values.as_mut_ptr(), count, flags)
+    })
+}
+
+/// A rule of a queue pair, which it keeps, with the counters.
+pub(crate) type Flow = Object<ibv_flow, (Arc<Qp>, Vec<Counters>)>;
+
+/// A rule as the verb takes it: the attributes, and the specifications behind them.
+pub(crate) struct Written {
+    pub attr: ibv_flow_attr,
+    /// Each has its type and size.
+    pub specs: Vec<u8>,
+    /// Those that the specifications name.
+    pub counters: Vec<Counters>,
+}
+
+/// ibv_create_flow(3).
+pub(crate) fn create(qp: &Arc<Qp>, written: Written) -> Result<Flow> {
+    const VERB: &str = "ibv_create_flow";
+    const FRONT: usize = size_of::<ibv_flow_attr>();
+    let device = qp.pd.context().object();
+    let create = extended!(device, "ibv_create_flow", ibv_create_flow)?;
+    let destroy = extended!(device, "ibv_destroy_flow", ibv_destroy_flow)?;
+    let Written {
+        mut attr,
+        specs,
+        counters,
+    } = written;
+    let length = FRONT + specs.len();
+    attr.size = u16::try_from(length).map_err(|_| Error::new(VERB, libc::EINVAL))?;
+    // Words, as the structures want their alignment.
+    let mut words = vec![0_u64; length.div_ceil(size_of::<u64>())];
+    let at = words.as_mut_ptr().cast::<u8>();
+    // SAFETY: there is room for the attributes and the specifications behind them. The queue pair
+    // lives, and is kept; so are counters. The rule is new.
+    unsafe {
+        at.cast::<ibv_flow_attr>().write(attr);
+        at.add(FRONT)
+            .copy_from_nonoverlapping(specs.as_ptr(), specs.len());
+        let flow = made(VERB, create(qp.as_ptr(), at.cast()))?;
+        Ok(Object::new(flow, destroy, (Arc::clone(qp), counters)))
+    }
+}
+
+/// The bytes of a pointer to counters, in a specification.
+pub(crate) fn pointer(counters: &Counting) -> [u8; 8] {
+    counters.as_ptr().expose_provenance().to_ne_bytes()
+}
