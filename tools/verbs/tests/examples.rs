@@ -46,6 +46,18 @@ fn connect() {
     prints("connect", "hello\n");
 }
 
+#[cfg(feature = "connection")]
+#[test]
+fn device() {
+    let lines = [
+        "messages, RDMA and atomic operations",
+        "datagrams and answers",
+        "a connection by address",
+        "datagrams by address",
+    ];
+    prints("device", &lines.map(|line| format!("{line}\n")).concat());
+}
+
 #[cfg(feature = "tokio")]
 #[test]
 fn asynchronous() {
