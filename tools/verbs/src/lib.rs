@@ -73,8 +73,8 @@
 //! A queue pair is built as an [`UnconnectedQueuePair`], which has an [`Endpoint`] and takes
 //! receive requests; [`UnconnectedQueuePair::connect`] makes a [`QueuePair`], which can send. The
 //! type of the queue pair decides which calls and which operations it has: [`Reliable`] all,
-//! [`Unreliable`] messages and RDMA writes, [`Datagram`] messages. Other requests are refused with
-//! EINVAL.
+//! [`Unreliable`] messages and RDMA writes, [`Datagram`] messages, [`RawPacket`] frames
+//! ([`flow`]). Other requests are refused with EINVAL.
 //!
 //! # Queues
 //! A completion queue has room for all requests that its queue pairs may have in flight, 16 sends
@@ -104,8 +104,7 @@
 //!   `AsyncListener`, `AsyncConnection`, `AsyncDatagramListener` and `AsyncDatagrams`.
 //! - `tools`: for the programs of this project alone.
 //!
-//! Not covered: raw packets. The C structures that some calls return are in
-//! [`abi`].
+//! Not covered: work queues. The C structures that some calls return are in [`abi`].
 
 mod address;
 #[cfg(feature = "tokio")]
