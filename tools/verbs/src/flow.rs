@@ -299,7 +299,7 @@ impl Rule {
                 flags: self.flags,
             },
             specs: self.specs.clone(),
-            counters: self.counters.clone(),
+            counters: self.counters.iter().map(|one| Arc::clone(&one.0)).collect(),
         }
     }
 }
@@ -328,7 +328,7 @@ impl fmt::Debug for Flow {
     }
 }
 
-/// What is counted.
+/// A quantity that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counted {

@@ -20,7 +20,8 @@ impl QueuePair<Datagram> {
     /// # let context = verbs::Device::find("uroce_lo")?.open()?;
     /// # let pd = context.protection_domain()?;
     /// # let queues = [context.completion_queue(32)?, context.completion_queue(32)?];
-    /// # let (client, server) = (pd.datagram(&queues[0]).build(7)?, pd.datagram(&queues[1]).build(7)?);
+    /// # let client = pd.datagram(&queues[0]).build(7)?;
+    /// # let server = pd.datagram(&queues[1]).build(7)?;
     /// server.post_receive(ReceiveRequest::new(pd.buffer(40 + 64)?))?;
     /// # let to = client.address_handle(&server.endpoint())?;
     /// # client.post_to(SendRequest::send(pd.buffer(8)?), &to, server.number(), 7)?;

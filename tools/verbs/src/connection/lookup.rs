@@ -15,38 +15,8 @@ use kit::{
 
 use crate::{
     error::{Error, Result},
-    sys::cm::lookup::{FAMILY, NO_ROUTE, NUMERIC_HOST, PASSIVE, find},
+    sys::cm::lookup::{Address, FAMILY, NO_ROUTE, NUMERIC_HOST, PASSIVE, find},
 };
-
-/// An address with what a connection to it, or a listener at it, needs: `struct rdma_addrinfo`.
-///
-/// By [`ToSocketAddrs`] it is an address for [`Connection`](super::Connection),
-/// [`Listener`](super::Listener) and those of datagrams: the destination, or the source if it is
-/// passive.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Address {
-    /// `RAI_PASSIVE` (1) and others, as rdma_getaddrinfo(3) has them.
-    pub flags: i32,
-    /// The family: `AF_INET`, `AF_INET6`, `AF_IB`.
-    pub family: i32,
-    /// `enum ibv_qp_type`, [`abi`](crate::abi)`::IBV_QPT_*`.
-    pub queue_pair_type: u32,
-    /// `enum rdma_port_space`.
-    pub port_space: u32,
-    /// The address of this end; none if there is none, and for InfiniBand's own family.
-    pub source: Option<SocketAddr>,
-    /// The address of the other end. As above.
-    pub destination: Option<SocketAddr>,
-    /// The canonical name of this end, if it is known.
-    pub source_name: Option<String>,
-    /// The canonical name of the other end, if it is known.
-    pub destination_name: Option<String>,
-    /// Path records of InfiniBand, if they are known.
-    pub route: Vec<u8>,
-    /// Data for the request of a connection, if there is any.
-    pub connect: Vec<u8>,
-}
 
 impl Address {
     /// Whether it is the address of a listener.

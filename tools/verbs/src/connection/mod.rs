@@ -97,8 +97,10 @@ pub use ends::{Connection, Listener, Options, Request};
 pub use event::{Event, Parameters};
 pub use id::Id;
 use id::next_number;
-pub use lookup::{Address, Lookup};
+pub use lookup::Lookup;
 pub use prepared::PreparedQueuePair;
+
+pub use crate::sys::cm::lookup::Address;
 
 /// A channel of events, which the ids made with it report. Copies are the same one.
 ///

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     context::Context,
     error::{Error, Result},
-    flow::Counters,
 };
 
 /// Counters.
@@ -74,7 +73,7 @@ pub(crate) fn read_counters(counters: &Counting, values: &mut [u64], cached: boo
 }
 
 /// A rule of a queue pair, which it keeps, with the counters.
-pub(crate) type Flow = Object<ibv_flow, (Arc<Qp>, Vec<Counters>)>;
+pub(crate) type Flow = Object<ibv_flow, (Arc<Qp>, Vec<Arc<Counting>>)>;
 
 /// A rule as the verb takes it: the attributes, and the specifications behind them.
 pub(crate) struct Written {
@@ -82,7 +81,7 @@ pub(crate) struct Written {
     /// Each has its type and size.
     pub specs: Vec<u8>,
     /// Those that the specifications name.
-    pub counters: Vec<Counters>,
+    pub counters: Vec<Arc<Counting>>,
 }
 
 /// ibv_create_flow(3).

@@ -8,7 +8,6 @@ use std::{
 
 use super::{Storage, datagram::copied, raw};
 use crate::{
-    connection::Address,
     error::{Error, Result},
     sys::object::last,
 };
@@ -20,6 +19,36 @@ pub(crate) const PASSIVE: i32 = 1;
 pub(crate) const NUMERIC_HOST: i32 = 2;
 pub(crate) const NO_ROUTE: i32 = 4;
 pub(crate) const FAMILY: i32 = 8;
+
+/// An address with what a connection to it, or a listener at it, needs: `struct rdma_addrinfo`.
+///
+/// By [`ToSocketAddrs`](std::net::ToSocketAddrs) it is an address for
+/// [`Connection`](crate::connection::Connection), [`Listener`](crate::connection::Listener) and
+/// those of datagrams: the destination, or the source if it is passive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Address {
+    /// `RAI_PASSIVE` (1) and others, as rdma_getaddrinfo(3) has them.
+    pub flags: i32,
+    /// The family: `AF_INET`, `AF_INET6`, `AF_IB`.
+    pub family: i32,
+    /// `enum ibv_qp_type`, [`abi`](crate::abi)`::IBV_QPT_*`.
+    pub queue_pair_type: u32,
+    /// `enum rdma_port_space`.
+    pub port_space: u32,
+    /// The address of this end; none if there is none, and for InfiniBand's own family.
+    pub source: Option<SocketAddr>,
+    /// The address of the other end. As above.
+    pub destination: Option<SocketAddr>,
+    /// The canonical name of this end, if it is known.
+    pub source_name: Option<String>,
+    /// The canonical name of the other end, if it is known.
+    pub destination_name: Option<String>,
+    /// Path records of InfiniBand, if they are known.
+    pub route: Vec<u8>,
+    /// Data for the request of a connection, if there is any.
+    pub connect: Vec<u8>,
+}
 
 /// A list of the library, freed once.
 struct List(*mut raw::rdma_addrinfo);
