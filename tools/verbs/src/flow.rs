@@ -309,8 +309,8 @@ impl Rule {
 pub struct Flow(sys::Flow);
 
 impl Flow {
-    pub(crate) fn new(qp: &Arc<crate::sys::calls::Qp>, rule: &Rule, port: u8) -> Result<Self> {
-        let context = qp.pd.context();
+    pub(crate) fn new(qp: sys::Receiver, rule: &Rule, port: u8) -> Result<Self> {
+        let context = qp.context();
         let mut counters = rule.counters.iter();
         if !counters.all(|one| one.object().same(context)) {
             let invalid = Error::new("ibv_create_flow", libc::EINVAL);
@@ -323,7 +323,7 @@ impl Flow {
 impl fmt::Debug for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Flow");
-        shown.field("queue_pair", &crate::sys::calls::qp_number(&self.0.0));
+        shown.field("queue_pair", &self.0.0.number());
         shown.finish_non_exhaustive()
     }
 }
@@ -428,6 +428,7 @@ impl QueuePair<RawPacket> {
     /// Of ibv_create_flow(3): EINVAL for a rule that contradicts itself or counters of another open
     /// device, EOPNOTSUPP for one that the device does not have.
     pub fn flow(&self, rule: &Rule) -> Result<Flow> {
-        Flow::new(&self.inner.qp, rule, self.inner.route.port)
+        let receiver = sys::Receiver::Own(Arc::clone(&self.inner.qp));
+        Flow::new(receiver, rule, self.inner.route.port)
     }
 }

@@ -104,7 +104,7 @@
 //!   `AsyncListener`, `AsyncConnection`, `AsyncDatagramListener` and `AsyncDatagrams`.
 //! - `tools`: for the programs of this project alone.
 //!
-//! Not covered: work queues. The C structures that some calls return are in [`abi`].
+//! Not covered: tag matching. The C structures that some calls return are in [`abi`].
 
 mod address;
 #[cfg(feature = "tokio")]
@@ -128,6 +128,7 @@ mod qp;
 mod rate;
 mod request;
 mod sender;
+mod spread;
 mod srq;
 mod state;
 mod sys;
@@ -158,6 +159,7 @@ pub use memory::{Access, Buffer, MemoryRegion, RegionSlice, RemoteMemory, Segmen
 pub use qp::{QueuePair, QueuePairBuilder, UnconnectedQueuePair};
 pub use rate::RateLimit;
 pub use request::{ReceiveRequest, SendRequest};
+pub use spread::{HashFields, SpreadQueuePair, WorkQueue, WorkQueueTable};
 pub use srq::SharedReceiveQueue;
 pub use state::State;
 pub use sys::owner::{ExclusiveMemory, MemoryOwner};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kit::abi::*;
 
 use super::{
-    calls::Qp,
+    calls::{Qp, qp_number},
     extended::extended,
     object::{Object, made, status},
+    spread::Spread,
 };
 use crate::{
     context::Context,
@@ -72,8 +73,37 @@ pub(crate) fn read_counters(counters: &Counting, values: &mut [u64], cached: boo
     })
 }
 
+/// A queue pair that rules give frames.
+pub(crate) enum Receiver {
+    Own(Arc<Qp>),
+    Spread(Arc<Spread>),
+}
+
+impl Receiver {
+    fn as_ptr(&self) -> *mut ibv_qp {
+        match self {
+            Self::Own(qp) => qp.as_ptr(),
+            Self::Spread(qp) => qp.as_ptr(),
+        }
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        match self {
+            Self::Own(qp) => qp.pd.context(),
+            Self::Spread(qp) => qp.0.context(),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Self::Own(qp) => qp_number(qp),
+            Self::Spread(qp) => qp_number(qp),
+        }
+    }
+}
+
 /// A rule of a queue pair, which it keeps, with the counters.
-pub(crate) type Flow = Object<ibv_flow, (Arc<Qp>, Vec<Arc<Counting>>)>;
+pub(crate) type Flow = Object<ibv_flow, (Receiver, Vec<Arc<Counting>>)>;
 
 /// A rule as the verb takes it: the attributes, and the specifications behind them.
 pub(crate) struct Written {
@@ -85,10 +115,10 @@ pub(crate) struct Written {
 }
 
 /// ibv_create_flow(3).
-pub(crate) fn create(qp: &Arc<Qp>, written: Written) -> Result<Flow> {
+pub(crate) fn create(qp: Receiver, written: Written) -> Result<Flow> {
     const VERB: &str = "ibv_create_flow";
     const FRONT: usize = size_of::<ibv_flow_attr>();
-    let device = qp.pd.context().object();
+    let device = qp.context().object();
     let create = extended!(device, "ibv_create_flow", ibv_create_flow)?;
     let destroy = extended!(device, "ibv_destroy_flow", ibv_destroy_flow)?;
     let Written {
@@ -108,7 +138,7 @@ pub(crate) fn create(qp: &Arc<Qp>, written: Written) -> Result<Flow> {
         at.add(FRONT)
             .copy_from_nonoverlapping(specs.as_ptr(), specs.len());
         let flow = made(VERB, create(qp.as_ptr(), at.cast()))?;
-        Ok(Object::new(flow, destroy, (Arc::clone(qp), counters)))
+        Ok(Object::new(flow, destroy, (qp, counters)))
     }
 }
 

@@ -22,5 +22,6 @@ pub(crate) mod post;
 #[cfg_attr(not(feature = "tools"), allow(dead_code))]
 pub(crate) mod raw;
 pub(crate) mod region;
+pub(crate) mod spread;
 pub(crate) mod window;
 pub(crate) mod xrc;

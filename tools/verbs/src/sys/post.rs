@@ -167,8 +167,8 @@ fn target(address: Option<&AddressHandle>, details: &Details<'_>) -> ibv_send_wr
     }
 }
 
-/// Posts a receive request by one of the two verbs for it.
-fn receive(
+/// Posts a receive request by one of the verbs for it.
+pub(super) fn receive(
     verb: &'static str,
     queue: &WorkQueue,
     request: InFlight,

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{filled, one, open, take};
 use verbs::{
-    CompletionQueue, ProtectionDomain, QueuePair, RawPacket, ReceiveRequest, SendRequest,
-    WorkError,
+    CompletionQueue, HashFields, ProtectionDomain, QueuePair, RawPacket, ReceiveRequest,
+    SendRequest, WorkError,
     flow::{Counted, Ethernet, Ipv4, Ipv6, Ports, Rule},
 };
 
@@ -244,4 +244,60 @@ fn requests_and_rules_that_frames_do_not_have_are_refused() {
     a.send(&ipv4(group(9), [1; 4], [0, 0]));
     a.qp.post(SendRequest::send(frame())).unwrap();
     assert_eq!(take(&a.cq, 1).len(), 1);
+}
+
+#[test]
+fn frames_are_spread_over_work_queues() {
+    let Some(a) = end() else {
+        return;
+    };
+    let context = a.pd.context();
+    let cq = context.completion_queue(256).unwrap();
+    let queues = [(); 4].map(|()| a.pd.work_queue(&cq, 64, 1).unwrap());
+    for queue in &queues {
+        for id in 0..32 {
+            let room = ReceiveRequest::new(a.pd.buffer(64).unwrap());
+            queue.post_receive(room.id(id)).unwrap();
+        }
+    }
+    let refused = context.work_queue_table(&queues[..3]).unwrap_err();
+    assert_eq!(refused.errno(), libc::EINVAL);
+    let table = context.work_queue_table(&queues).unwrap();
+    let key: Vec<u8> = (0..40u8).map(|at| at.wrapping_mul(37) ^ 0x5a).collect();
+    let errno = |fields, key: &[u8]| a.pd.spread(&table, fields, key).unwrap_err().errno();
+    let fields = HashFields::IPV4_SOURCE | HashFields::UDP_SOURCE;
+    assert_eq!(errno(fields, &key[1..]), libc::EINVAL);
+    assert_eq!(errno(HashFields::IPSEC_INDEX, &key), libc::EOPNOTSUPP);
+    let qp = a.pd.spread(&table, fields, &key).unwrap();
+    let flow = qp.flow(&to(group(20))).unwrap();
+    let mut met = Vec::new();
+    for round in 0..2 {
+        for source in 0..16 {
+            let frame = ipv4(group(20), [10, 0, 0, source], [9, 9]);
+            a.send(&frame);
+            let done = one(&cq).success().unwrap();
+            let number = done.queue_pair;
+            assert_eq!(&done.into_buffer().unwrap()[..60], frame);
+            match round {
+                0 => met.push(number),
+                _ => assert_eq!(met[usize::from(source)], number),
+            }
+        }
+    }
+    let hit = |queue: &verbs::WorkQueue| met.contains(&queue.number());
+    assert!(queues.iter().all(hit));
+    // What is dropped here is kept by the flow.
+    let [first, ..] = queues;
+    drop((qp, table));
+    a.send(&ipv4(group(20), [10, 0, 0, 1], [9, 9]));
+    one(&cq).success().unwrap();
+    drop(flow);
+    first.shut_down().unwrap();
+    let flushed = cq.wait().unwrap();
+    assert!(flushed.iter().all(|one| one.queue_pair == first.number()));
+    assert!(
+        flushed
+            .iter()
+            .all(|one| one.result.unwrap_err().is_flushed())
+    );
 }
