@@ -15,7 +15,7 @@ use crate::{
     sys::{flow::Receiver, spread as sys},
 };
 
-/// A queue of receive requests of its own: ibv_create_wq(3)
+/// A separate queue of receive requests: ibv_create_wq(3)
 /// ([`ProtectionDomain::work_queue`]). Copies are the same one.
 #[derive(Clone)]
 pub struct WorkQueue(Arc<sys::Wq>);

@@ -286,7 +286,7 @@ fn frames_are_spread_over_work_queues() {
     }
     let hit = |queue: &verbs::WorkQueue| met.contains(&queue.number());
     assert!(queues.iter().all(hit));
-    // What is dropped here is kept by the flow.
+    // The flow keeps the objects that are dropped here.
     let [first, ..] = queues;
     drop((qp, table));
     a.send(&ipv4(group(20), [10, 0, 0, 1], [9, 9]));
