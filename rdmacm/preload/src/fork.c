@@ -22,9 +22,9 @@ enum { ATTEMPTS = 12000 };
 enum { PATIENCE = 1000, LOOK_AGAIN = 100 };
 /* Results beside a listener. */
 enum { IN_USE = -1, FAILED = -2 };
-/* Milliseconds for the last message of a connection, which may be sent again, to arrive after the
- * end of TCP. */
-enum { GRACE = 5000 };
+/* Milliseconds for the last message of a connection to arrive after the end of TCP. If it was lost,
+ * the connection manager has it sent again after 4.6 s, and so on. */
+enum { GRACE = 30000 };
 /* Limit of descriptor numbers (table.rs). */
 enum { MOST = 1 << 16 };
 

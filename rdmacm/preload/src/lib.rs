@@ -23,7 +23,7 @@
 //! | --- | --- |
 //! | `epoll_ctl`, for the peer of an accepted socket | a second, then the socket joins as TCP and becomes an rsocket later |
 //! | for the port that the first transfer of another connection uses | a minute, then the socket stays TCP |
-//! | for the last message of a peer that has connected | 5 s, then the socket stays TCP |
+//! | for the last message of a peer that has connected | 30 s, then the socket stays TCP |
 //! | to connect, with `FIONREAD` and sends too | that of the connection manager |
 //! | for another thread that takes a step of the same socket | that of its step |
 //! | a send, for the peer's first wait or transfer | `SO_SNDTIMEO`; otherwise none |

@@ -523,7 +523,7 @@ impl Drop for Node {
             self.thread.forget();
             return;
         }
-        teardown::drain(&self.inner.progress, teardown::ROOM);
+        teardown::leave(&self.inner.progress, teardown::ROOM);
         self.inner.transport().alarm.stop();
         self.thread.join();
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Requested size of socket buffers; the system may grant less (net.core.rmem_max, wmem_max).
 const BUFFER: usize = 16 << 20;
+/// The port of a host that sends nothing from it: discard (RFC 863).
+const SILENT: u16 = 9;
 /// How long a full send buffer may hold up a sender before its packets count as lost.
 const SEND_PATIENCE: Duration = Duration::from_millis(20);
 
@@ -60,6 +62,21 @@ impl Sockets {
     #[must_use]
     pub fn v6(&self) -> Option<BorrowedFd<'_>> {
         self.v6.as_ref().map(Socket::as_fd)
+    }
+
+    /// Later packets go to the sockets of other processes, those for groups included; packets that
+    /// are in these sockets stay. Without it, the kernel drops packets for other processes that
+    /// arrive between the last look and the close. A connected socket is chosen for no other
+    /// sender (Linux 5.3).
+    pub fn leave(&self) {
+        let connect = |socket: BorrowedFd<'_>, address: IpAddr| {
+            // Without a route to itself the host receives less as well.
+            let _ = net::connect(socket, &SocketAddr::new(address, SILENT));
+        };
+        connect(self.v4(), Ipv4Addr::LOCALHOST.into());
+        if let Some(v6) = self.v6() {
+            connect(v6, Ipv6Addr::LOCALHOST.into());
+        }
     }
 
     /// The socket for an address.

@@ -10,6 +10,7 @@
 //! | flush | processes received packets, sends pending ones, waits until rings have room for them |
 //! 200 ms |
 //! | await acknowledgements | waits for answers to the queue pair's requests, unless a timeout, a gap or RNR showed that they may not come: a peer of this device delays an acknowledgement until its progress thread checks again | 24 ms |
+//! | leave | later packets go to other processes; processes those that have arrived | 1024 looks |
 //! | drain | waits until other processes have taken the packets that arrived here for them | 200 ms; 20 ms at exit |
 //! | exit | the progress thread sends the pending packets of all queue pairs, and waits for other threads that send | 20 ms |
 //!
@@ -42,6 +43,8 @@ const VAIN: Duration = Duration::from_secs(1);
 /// How long an exiting program waits for pending packets, and how often it checks.
 const EXIT: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_micros(20);
+/// Checks in a row when nothing more comes.
+const REST: u32 = 1024;
 /// Checks in a row: more packets may come than any caller waits for.
 const LOOKS: u32 = 8;
 
@@ -194,8 +197,18 @@ fn await_senders(transport: &Transport) {
     }
 }
 
+/// The node goes: later packets go to other processes, and those that have arrived for them are
+/// forwarded. So long at most it waits until they are taken.
+pub fn leave(progress: &Progress, patience: Duration) {
+    progress.transport.sockets().leave();
+    look(progress, REST, |inbox| {
+        progress.advance(inbox, Look::Everywhere, Caller::Node)
+    });
+    drain(progress, patience);
+}
+
 /// Waits until other processes have taken their packets, so long at most.
-pub fn drain(progress: &Progress, patience: Duration) {
+fn drain(progress: &Progress, patience: Duration) {
     let began = Instant::now();
     let keeps_packets = || progress.inbox.lock().keeps_packets(progress.sorter.slot());
     while keeps_packets() && began.elapsed() < patience {

@@ -5,8 +5,8 @@ mod late;
 use super::end::{End, data, pair, setup};
 use super::there;
 use crate::carrier::shm::{GateSeen, Header, Outcome, Peer};
-use crate::carrier::udp::Tools;
 use crate::carrier::udp::faults::{BadNetwork, Faults};
+use crate::carrier::udp::{PORT, Sockets, Tools};
 use crate::carrier::{Carrier, Sender, qpn};
 use crate::clock;
 use crate::cm::Cm;
@@ -14,7 +14,8 @@ use crate::node::teardown::Teardown;
 use crate::node::{Caller, Endpoint, Incoming, Interest, Node};
 use kit::errno::Errno;
 use kit::sync::Mutex;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use rustix::net::{RecvFlags, recv};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;
@@ -150,6 +151,35 @@ fn nodes_share_the_port() {
             exchange(&ends, true);
             exchange(&ends, false);
         }
+    }
+}
+
+/// Which socket of the port gets a packet depends on its sender's port.
+#[test]
+#[ignore = "in_a_namespace runs it"]
+fn sockets_that_leave_get_nothing_of_others() {
+    let _turn = TURN.lock();
+    if !there() {
+        return;
+    }
+    for address in [V4, V6] {
+        let [_stays, leaves] = [(), ()].map(|()| Sockets::open().expect("sockets"));
+        let count = || {
+            let socket = leaves.of(address).expect("of the family");
+            let receive = || recv(socket, [0; 8].as_mut_slice(), RecvFlags::DONTWAIT);
+            std::iter::from_fn(|| receive().ok()).count()
+        };
+        let send = || {
+            for _ in 0..512 {
+                let sender = UdpSocket::bind((address, 0)).expect("a socket");
+                sender.send_to(&[0; 8], (address, PORT)).expect("sent");
+            }
+        };
+        send();
+        leaves.leave();
+        assert!(count() > 0, "packets in the socket stay");
+        send();
+        assert_eq!(count(), 0);
     }
 }
 
