@@ -1,6 +1,5 @@
-//! Our programs: those of `tools/utils` print the same as Debian's and interoperate with them, the
-//! doctor examines a kernel that has RDMA, and an example of the crate for Rust runs over it. This
-//! has the library as a part of it.
+//! Our programs: those of `tools/utils` print the same as Debian's and interoperate with them, and
+//! the doctor examines a kernel that has RDMA.
 //!
 //! They run over any libibverbs, so their results over the stock one are the reference.
 #![forbid(unsafe_code)]
@@ -51,18 +50,14 @@ const PAIRS: &[(&str, &str)] = &[
 
 /// Builds the programs, beside this one.
 pub fn build(dirs: &Dirs) -> Result<()> {
-    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
-    let example = ["--package", "ferroverbs-verbs", "--example", "device"];
-    for (words, log) in [
-        (packages.collect::<Vec<_>>(), "programs-build.log"),
-        (example.into(), "example-build.log"),
-    ] {
-        let mut cargo = Command::new("cargo");
-        cargo.arg("build").args(words).current_dir(&dirs.root);
-        let outcome = host::run(&mut cargo, &dirs.work.join(log), None)?;
-        if !outcome.status.success() {
-            bail!("our programs do not build");
-        }
+    let mut cargo = Command::new("cargo");
+    cargo.arg("build").current_dir(&dirs.root);
+    for package in PACKAGES {
+        cargo.args(["--package", package]);
+    }
+    let outcome = host::run(&mut cargo, &dirs.work.join("programs-build.log"), None)?;
+    if !outcome.status.success() {
+        bail!("our programs do not build");
     }
     Ok(())
 }
@@ -85,7 +80,6 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.extend(pairs(target));
     cases.extend(doctor(target));
     cases.extend(ailing(target));
-    cases.push(example(target));
     cases
 }
 
@@ -133,19 +127,6 @@ fn pairs(target: &Target) -> Vec<Case> {
         }
     }
     cases
-}
-
-/// The crate for programs in Rust.
-fn example(target: &Target) -> Case {
-    let line = format!(
-        "{} {} {}",
-        own("examples/device"),
-        target.device,
-        target.address
-    );
-    Case::single("crate-device", &format!("env -u {PREFER_PLUGIN} {line}"))
-        .check(Check::Says("messages, RDMA and atomic operations\n"))
-        .check(Check::Says("\ndatagrams by address\n"))
 }
 
 /// The doctor on a machine that lacks nothing; over the library's own provider for the device as
