@@ -43,7 +43,7 @@ const VAIN: Duration = Duration::from_secs(1);
 /// How long an exiting program waits for pending packets, and how often it checks.
 const EXIT: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_micros(20);
-/// Checks in a row when nothing more comes.
+/// Checks in a row for the packets that have arrived, when the node goes.
 const REST: u32 = 1024;
 /// Checks in a row: more packets may come than any caller waits for.
 const LOOKS: u32 = 8;
