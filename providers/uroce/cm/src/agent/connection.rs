@@ -14,12 +14,19 @@
 //! | `Timewait` | both | time: until no packet of the connection can be on its way |
 //! | `Idle` | both | no event: the connection has failed or ended |
 //!
+//! *Repetition.* A message that got no answer is repeated when the time for the answer is over, which
+//! is seconds, and counts as a retry. The first interval has early repetitions as well, after
+//! [`EARLY`] and then at doubled distances, because one lost message would otherwise delay the
+//! connection by the whole interval. They are not counted. An MRA in the first interval ends them,
+//! and changes nothing else: the peer has sent it because the message came twice. The receiver of a
+//! repeated message is in a state that has answered it or will answer it.
+//!
 //! The program may close a connection in any state. The message that is due then is sent once, and
 //! a connection that was open continues in `Timewait` by itself.
 
 use super::event::{Effects, Event, Reject, Reply, Request};
 use crate::{
-    times::{SLACK, Times, milliseconds},
+    times::{EARLY, SLACK, Times, milliseconds},
     wire::{Drep, Dreq, Mad, Message, Mra, Rej, Rep, Req, Rtu},
 };
 
@@ -57,6 +64,15 @@ enum About {
     Other = 2,
 }
 
+/// Early repetitions of a message.
+#[derive(Clone, Copy, Debug, Default)]
+struct Early {
+    /// When the first interval is over; 0 later.
+    until: u64,
+    /// How long to wait for the next one; 0 if there is none.
+    wait: u64,
+}
+
 /// One connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -77,6 +93,7 @@ pub struct Connection {
     retries_left: u8,
     /// How long an answer to it may take, in milliseconds.
     interval: u64,
+    early: Early,
     deadline: Option<u64>,
     /// How long packets of the connection may be under way after its end: `local_ack_timeout`.
     ack_timeout: u8,
@@ -110,17 +127,13 @@ impl Connection {
             last: None,
             retries_left: 0,
             interval: 0,
+            early: Early::default(),
             deadline: None,
             ack_timeout: message.primary_local_ack_timeout,
         };
         let mad = connection.mad(message, request.options);
-        connection.repeat(
-            mad,
-            times.answer(times.response),
-            times.retries,
-            now,
-            effects,
-        );
+        let interval = times.answer(times.response);
+        connection.ask(mad, interval, now, effects);
         connection
     }
 
@@ -146,6 +159,7 @@ impl Connection {
             last: None,
             retries_left: 0,
             interval: 0,
+            early: Early::default(),
             deadline: None,
             ack_timeout: req.primary_local_ack_timeout,
         }
@@ -199,12 +213,44 @@ impl Connection {
     }
 
     /// Sends a message that is repeated until it is answered.
-    fn repeat(&mut self, mad: Mad, interval: u64, retries: u8, now: u64, effects: &mut Effects) {
+    fn ask(&mut self, mad: Mad, interval: u64, now: u64, effects: &mut Effects) {
         effects.send(mad);
         self.last = Some(mad);
         self.interval = interval;
-        self.retries_left = retries;
-        self.deadline = Some(now.saturating_add(interval));
+        self.retries_left = self.times.retries;
+        self.early = Early {
+            until: now.saturating_add(interval),
+            wait: EARLY,
+        };
+        self.await_answer(now);
+    }
+
+    /// Until the next early repetition, or the end of the first interval.
+    fn await_answer(&mut self, now: u64) {
+        let Early { until, wait } = self.early;
+        let next = match wait {
+            0 => until,
+            wait => until.min(now.saturating_add(wait)),
+        };
+        self.deadline = Some(next);
+    }
+
+    /// Whether the deadline that has come is one of an early repetition.
+    fn repeat_early(&mut self, mad: Mad, now: u64, effects: &mut Effects) -> bool {
+        if now >= self.early.until {
+            return false;
+        }
+        effects.send(mad);
+        self.early.wait = self.early.wait.saturating_mul(2);
+        self.await_answer(now);
+        true
+    }
+
+    /// Sends the message once more, for which the time of an answer is over.
+    fn repeat(&mut self, mad: Mad, now: u64, effects: &mut Effects) {
+        effects.send(mad);
+        self.early = Early::default();
+        self.deadline = Some(now.saturating_add(self.interval));
     }
 
     fn stop_repeating(&mut self) {
@@ -264,7 +310,7 @@ impl Connection {
         self.state = State::RepSent;
         let mad = self.mad(message, reply.options);
         let interval = milliseconds(self.times.response);
-        self.repeat(mad, interval, self.times.retries, now, effects);
+        self.ask(mad, interval, now, effects);
         Ok(())
     }
 
@@ -325,7 +371,7 @@ impl Connection {
                 };
                 self.state = State::DreqSent;
                 let mad = self.mad(self.dreq(), 0);
-                self.repeat(mad, interval, self.times.retries, now, effects);
+                self.ask(mad, interval, now, effects);
             }
             State::DreqReceived => {
                 self.send(self.drep(), effects);
@@ -446,6 +492,11 @@ impl Connection {
             (State::RepSent, 1) => State::MraRepReceived,
             _ => return,
         };
+        if now < self.early.until {
+            self.early.wait = 0;
+            self.await_answer(now);
+            return;
+        }
         self.state = state;
         let longer = milliseconds(mra.service_timeout).saturating_add(SLACK);
         self.deadline = Some(now.saturating_add(longer));
@@ -538,6 +589,9 @@ impl Connection {
         let Some(mad) = self.last else {
             return;
         };
+        if self.repeat_early(mad, now, effects) {
+            return;
+        }
         if let Some(left) = self.retries_left.checked_sub(1) {
             // After an MRA's longer time, too.
             self.state = match self.state {
@@ -545,7 +599,8 @@ impl Connection {
                 State::MraRepReceived => State::RepSent,
                 state => state,
             };
-            self.repeat(mad, self.interval, left, now, effects);
+            self.retries_left = left;
+            self.repeat(mad, now, effects);
             return;
         }
         match self.state {

@@ -2,6 +2,7 @@
 //! either side.
 #![allow(clippy::unwrap_used)] // a test that cannot continue ends
 
+mod early;
 mod waiting;
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,6 +48,8 @@ struct World {
     now: u64,
     flying: BTreeMap<(u64, u64), (usize, usize, Mad)>,
     sent: u64,
+    /// The message that gets lost, counted from 1; 0 for none.
+    drops: u64,
     weather: Weather,
     random: Random,
     /// The service's port is bound at agent 1, and does not listen.
@@ -69,6 +72,7 @@ impl World {
             now: 0,
             flying: BTreeMap::new(),
             sent: 0,
+            drops: 0,
             weather,
             random: Random(seed),
             is_bound: false,
@@ -108,7 +112,7 @@ impl World {
 
     fn fly(&mut self, from: usize, to: usize, mad: Mad) {
         self.sent += 1;
-        if self.random.below(100) < self.weather.lost {
+        if self.random.below(100) < self.weather.lost || self.sent == self.drops {
             return;
         }
         let arrives = self.now + 1 + self.random.below(self.weather.delay);
@@ -285,8 +289,8 @@ fn a_request_to_no_agent_is_unreachable() {
     world.connect(20);
     world.run();
     assert_eq!(world.last(0), Event::Unreachable);
-    // The first, and 15 more.
-    assert_eq!(world.names, ["REQ"; 16]);
+    // The first, 4 early ones, and 15 more.
+    assert_eq!(world.names, ["REQ"; 20]);
     assert_eq!(world.now, 16 * SETTINGS.times.answer(20));
 }
 
@@ -312,9 +316,11 @@ fn a_slow_program_is_waited_for() {
     let mut world = World::new(1, CLEAR);
     world.agent(1).listen(SERVICE, 4, 0);
     let active = world.connect(20);
-    // The request is repeated once; the answer to that is an MRA, which is waited for much longer.
+    // The request is repeated early, and the MRA ends that. It is repeated once more when the time
+    // for an answer is over; the answer to that is an MRA, which is waited for much longer.
     while world.agent(0).state(active) != Some(State::MraReqReceived) && world.step() {}
-    assert_eq!(world.names, ["REQ", "REQ", "MRA"]);
+    assert_eq!(world.names, ["REQ", "REQ", "MRA", "REQ", "MRA"]);
+    assert_eq!(world.now, SETTINGS.times.answer(20) + 2);
     let passive = world.requested();
     let now = world.now + 60_000;
     world.now = now;
