@@ -224,7 +224,7 @@ impl World {
             4 => self.agent.reject(id, &reject),
             5 => self.agent.establish(id),
             6 => self.agent.disconnect(id, now),
-            7 => self.agent.answer(id, &Answer::rejected()),
+            7 => self.agent.answer(id, &Answer::rejected(), now),
             _ => Ok(()),
         };
         match kind {

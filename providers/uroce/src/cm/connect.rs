@@ -269,7 +269,9 @@ impl State {
             options: 0,
             private_data: field(&[param.data()])?,
         };
-        let answered = self.with_agent(&node, |agent| agent.answer(comm_id, &answer));
+        let answered = self.with_agent(&node, |agent| {
+            agent.answer(comm_id, &answer, milliseconds())
+        });
         self.by_comm_id.remove(&comm_id);
         answered.map_err(|_| Errno::INVAL)
     }

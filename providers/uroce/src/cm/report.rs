@@ -194,7 +194,7 @@ impl State {
         let Some((id, data)) = self.requested(&incoming, IBV_QPT_UD) else {
             let _ = self
                 .agent(network.slot())
-                .answer(comm_id, &Answer::rejected());
+                .answer(comm_id, &Answer::rejected(), milliseconds());
             return;
         };
         let mut param = UdParam::zeroed();

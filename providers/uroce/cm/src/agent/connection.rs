@@ -14,19 +14,16 @@
 //! | `Timewait` | both | time: until no packet of the connection can be on its way |
 //! | `Idle` | both | no event: the connection has failed or ended |
 //!
-//! *Repetition.* A message that got no answer is repeated when the time for the answer is over, which
-//! is seconds, and counts as a retry. The first interval has early repetitions as well, after
-//! [`EARLY`] and then at doubled distances, because one lost message would otherwise delay the
-//! connection by the whole interval. They are not counted. An MRA in the first interval ends them,
-//! and changes nothing else: the peer has sent it because the message came twice. The receiver of a
-//! repeated message is in a state that has answered it or will answer it.
+//! Messages are repeated early as well ([`Repetition`]). An MRA in the first interval ends that, and
+//! changes nothing else: the peer has sent it because the message came twice.
 //!
 //! The program may close a connection in any state. The message that is due then is sent once, and
 //! a connection that was open continues in `Timewait` by itself.
 
 use super::event::{Effects, Event, Reject, Reply, Request};
+use super::repetition::{Repeated, Repetition};
 use crate::{
-    times::{EARLY, SLACK, Times, milliseconds},
+    times::{SLACK, Times, milliseconds},
     wire::{Drep, Dreq, Mad, Message, Mra, Rej, Rep, Req, Rtu},
 };
 
@@ -64,15 +61,6 @@ enum About {
     Other = 2,
 }
 
-/// Early repetitions of a message.
-#[derive(Clone, Copy, Debug, Default)]
-struct Early {
-    /// When the first interval is over; 0 later.
-    until: u64,
-    /// How long to wait for the next one; 0 if there is none.
-    wait: u64,
-}
-
 /// One connection.
 #[derive(Debug)]
 pub struct Connection {
@@ -88,13 +76,10 @@ pub struct Connection {
     remote_qpn: u32,
     transaction: u64,
     times: Times,
-    /// The last sent message, which is repeated.
-    last: Option<Mad>,
-    retries_left: u8,
-    /// How long an answer to it may take, in milliseconds.
-    interval: u64,
-    early: Early,
-    deadline: Option<u64>,
+    /// The last sent message, while it waits for an answer.
+    repetition: Option<Repetition>,
+    /// The end of `Timewait`.
+    waits_until: Option<u64>,
     /// How long packets of the connection may be under way after its end: `local_ack_timeout`.
     ack_timeout: u8,
 }
@@ -124,16 +109,13 @@ impl Connection {
             remote_qpn: 0,
             transaction: u64::from(request.agent) << 32 | u64::from(local_id.swap_bytes()),
             times,
-            last: None,
-            retries_left: 0,
-            interval: 0,
-            early: Early::default(),
-            deadline: None,
+            repetition: None,
+            waits_until: None,
             ack_timeout: message.primary_local_ack_timeout,
         };
         let mad = connection.mad(message, request.options);
         let interval = times.answer(times.response);
-        connection.ask(mad, interval, now, effects);
+        connection.repeat(mad, interval, now, effects);
         connection
     }
 
@@ -156,11 +138,8 @@ impl Connection {
                 retries: req.max_cm_retries,
                 ..times
             },
-            last: None,
-            retries_left: 0,
-            interval: 0,
-            early: Early::default(),
-            deadline: None,
+            repetition: None,
+            waits_until: None,
             ack_timeout: req.primary_local_ack_timeout,
         }
     }
@@ -172,7 +151,8 @@ impl Connection {
 
     /// When [`Connection::on_time`] is to be called, in milliseconds.
     pub fn deadline(&self) -> Option<u64> {
-        self.deadline
+        let repetition = self.repetition.as_ref().map(Repetition::deadline);
+        repetition.or(self.waits_until)
     }
 
     /// Whether nothing is left to do: the program has closed it, and no packet can be on its way.
@@ -213,59 +193,20 @@ impl Connection {
     }
 
     /// Sends a message that is repeated until it is answered.
-    fn ask(&mut self, mad: Mad, interval: u64, now: u64, effects: &mut Effects) {
-        effects.send(mad);
-        self.last = Some(mad);
-        self.interval = interval;
-        self.retries_left = self.times.retries;
-        self.early = Early {
-            until: now.saturating_add(interval),
-            wait: EARLY,
-        };
-        self.await_answer(now);
-    }
-
-    /// Until the next early repetition, or the end of the first interval.
-    fn await_answer(&mut self, now: u64) {
-        let Early { until, wait } = self.early;
-        let next = match wait {
-            0 => until,
-            wait => until.min(now.saturating_add(wait)),
-        };
-        self.deadline = Some(next);
-    }
-
-    /// Whether the deadline that has come is one of an early repetition.
-    fn repeat_early(&mut self, mad: Mad, now: u64, effects: &mut Effects) -> bool {
-        if now >= self.early.until {
-            return false;
-        }
-        effects.send(mad);
-        self.early.wait = self.early.wait.saturating_mul(2);
-        self.await_answer(now);
-        true
-    }
-
-    /// Sends the message once more, for which the time of an answer is over.
-    fn repeat(&mut self, mad: Mad, now: u64, effects: &mut Effects) {
-        effects.send(mad);
-        self.early = Early::default();
-        self.deadline = Some(now.saturating_add(self.interval));
-    }
-
-    fn stop_repeating(&mut self) {
-        self.last = None;
-        self.deadline = None;
+    fn repeat(&mut self, mad: Mad, interval: u64, now: u64, effects: &mut Effects) {
+        let retries = self.times.retries;
+        self.repetition = Some(Repetition::begin(mad, interval, retries, now, effects));
     }
 
     fn goes_to(&mut self, state: State) {
         self.state = state;
-        self.stop_repeating();
+        self.repetition = None;
+        self.waits_until = None;
     }
 
     fn waits_out(&mut self, now: u64) {
         self.goes_to(State::Timewait);
-        self.deadline = Some(now.saturating_add(milliseconds(self.ack_timeout)));
+        self.waits_until = Some(now.saturating_add(milliseconds(self.ack_timeout)));
     }
 
     fn mra(&self, about: About) -> Mra {
@@ -310,7 +251,7 @@ impl Connection {
         self.state = State::RepSent;
         let mad = self.mad(message, reply.options);
         let interval = milliseconds(self.times.response);
-        self.ask(mad, interval, now, effects);
+        self.repeat(mad, interval, now, effects);
         Ok(())
     }
 
@@ -371,7 +312,7 @@ impl Connection {
                 };
                 self.state = State::DreqSent;
                 let mad = self.mad(self.dreq(), 0);
-                self.ask(mad, interval, now, effects);
+                self.repeat(mad, interval, now, effects);
             }
             State::DreqReceived => {
                 self.send(self.drep(), effects);
@@ -492,14 +433,16 @@ impl Connection {
             (State::RepSent, 1) => State::MraRepReceived,
             _ => return,
         };
-        if now < self.early.until {
-            self.early.wait = 0;
-            self.await_answer(now);
+        let Some(repetition) = &mut self.repetition else {
+            return;
+        };
+        if repetition.is_first(now) {
+            repetition.end_early();
             return;
         }
         self.state = state;
         let longer = milliseconds(mra.service_timeout).saturating_add(SLACK);
-        self.deadline = Some(now.saturating_add(longer));
+        repetition.wait_until(now.saturating_add(longer));
     }
 
     fn on_rej(&mut self, rej: &Rej, now: u64, effects: &mut Effects) {
@@ -577,38 +520,28 @@ impl Connection {
 
     /// The deadline has come.
     pub fn on_time(&mut self, now: u64, effects: &mut Effects) {
-        if self.deadline.is_none_or(|deadline| now < deadline) {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        self.deadline = None;
         if self.state == State::Timewait {
-            self.state = State::Idle;
+            self.goes_to(State::Idle);
             self.report(Event::TimewaitExit, effects);
             return;
         }
-        let Some(mad) = self.last else {
+        let Some(repetition) = &mut self.repetition else {
             return;
         };
-        if self.repeat_early(mad, now, effects) {
-            return;
-        }
-        if let Some(left) = self.retries_left.checked_sub(1) {
+        match (repetition.on_time(now, effects), self.state) {
+            (Repeated::Early, _) => {}
             // After an MRA's longer time, too.
-            self.state = match self.state {
-                State::MraReqReceived => State::ReqSent,
-                State::MraRepReceived => State::RepSent,
-                state => state,
-            };
-            self.retries_left = left;
-            self.repeat(mad, now, effects);
-            return;
-        }
-        match self.state {
-            State::DreqSent => {
+            (Repeated::Again, State::MraReqReceived) => self.state = State::ReqSent,
+            (Repeated::Again, State::MraRepReceived) => self.state = State::RepSent,
+            (Repeated::Again, _) => {}
+            (Repeated::No, State::DreqSent) => {
                 self.waits_out(now);
                 self.report(Event::Disconnected { answered: false }, effects);
             }
-            _ => {
+            (Repeated::No, _) => {
                 self.goes_to(State::Idle);
                 self.report(Event::Unreachable, effects);
             }

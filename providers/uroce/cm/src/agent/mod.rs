@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `event` | requests of programs, and events for programs |
 //! | `connection` | one connection: its states, and the effect of each message |
+//! | `repetition` | a message that is repeated until it is answered |
 //! | `resolution` | service id resolution for datagrams (SIDR), of both sides |
 //! | `table` | connections by the ids in messages |
 //! | `held` | requests for ports that do not listen yet |
@@ -21,6 +22,7 @@
 mod connection;
 mod event;
 mod held;
+mod repetition;
 mod resolution;
 mod table;
 #[cfg(test)]
@@ -42,7 +44,7 @@ use event::Effects;
 pub use event::{Event, Id, Owner, Reject, Reply, Request};
 use held::Held;
 pub use resolution::Answer;
-use resolution::{Answering, Asking};
+use resolution::{Answering, Answers, Asking};
 use table::{Entry, Role, Table};
 
 /// Actions for the host.
@@ -103,6 +105,7 @@ pub struct Agent<P> {
     table: Table<P>,
     listeners: BTreeMap<u64, Listener>,
     held: Held<P>,
+    answers: Answers<P>,
     outputs: VecDeque<Output<P>>,
 }
 
@@ -117,6 +120,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             table: Table::default(),
             listeners: BTreeMap::new(),
             held: Held::default(),
+            answers: Answers::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -323,7 +327,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     ///
     /// # Errors
     /// If none waits.
-    pub fn answer(&mut self, id: Id, answer: &Answer) -> Result<(), WrongState> {
+    pub fn answer(&mut self, id: Id, answer: &Answer, now: u64) -> Result<(), WrongState> {
         let Some(Entry {
             role: Role::Answering(answering),
             path,
@@ -333,6 +337,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             return Err(WrongState);
         };
         let (mad, path) = (answering.answer(answer), *path);
+        self.answers.keep(path, answering, mad, now);
         self.outputs.push_back(Output::Send { to: path, mad });
         self.forget(id);
         Ok(())
@@ -354,7 +359,7 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
             }
             Role::Asking(_) => self.forget(id),
             // The id of one that waits is taken back by its own answer.
-            Role::Answering(_) => _ = self.answer(id, &Answer::rejected()),
+            Role::Answering(_) => _ = self.answer(id, &Answer::rejected(), now),
         }
     }
 
@@ -637,6 +642,10 @@ impl<P: Copy + Debug + Eq + Hash> Agent<P> {
     fn on_sidr_req(&mut self, from: P, mad: &Mad, req: &SidrReq, owner: Option<Owner>, now: u64) {
         if self.table.by_request((from, req.request_id)).is_some() {
             // Being answered.
+            return;
+        }
+        if let Some(mad) = self.answers.to(from, mad, req, now) {
+            self.outputs.push_back(Output::Send { to: from, mad });
             return;
         }
         if let Some(Owner::Bound(owner)) = owner {

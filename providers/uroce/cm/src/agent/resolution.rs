@@ -1,6 +1,9 @@
 //! Service id resolution: how the side that asks learns the datagram queue pair of a service.
 
 use super::event::{Effects, Event};
+use super::repetition::{Repeated, Repetition};
+use std::collections::VecDeque;
+
 use crate::{
     times::{Times, milliseconds},
     wire::{Mad, SidrRep, SidrReq},
@@ -8,12 +11,7 @@ use crate::{
 
 /// The side that asks.
 #[derive(Debug)]
-pub struct Asking {
-    mad: Mad,
-    interval: u64,
-    retries_left: u8,
-    deadline: u64,
-}
+pub struct Asking(Repetition);
 
 impl Asking {
     /// Sends a request, which is repeated until it is answered.
@@ -34,31 +32,28 @@ impl Asking {
             modifier: 0,
             message: message.into(),
         };
-        effects.send(mad);
         let interval = milliseconds(times.response);
-        Self {
+        Self(Repetition::begin(
             mad,
             interval,
-            retries_left: times.retries,
-            deadline: now.saturating_add(interval),
-        }
+            times.retries,
+            now,
+            effects,
+        ))
     }
 
     /// When [`Asking::on_time`] is to be called.
     pub fn deadline(&self) -> u64 {
-        self.deadline
+        self.0.deadline()
     }
 
     /// There was no answer in time. Returns whether to continue.
     pub fn on_time(&mut self, now: u64, effects: &mut Effects) -> bool {
-        let Some(left) = self.retries_left.checked_sub(1) else {
-            effects.report(Event::Unreachable);
-            return false;
-        };
-        self.retries_left = left;
-        self.deadline = now.saturating_add(self.interval);
-        effects.send(self.mad);
-        true
+        if self.0.on_time(now, effects) != Repeated::No {
+            return true;
+        }
+        effects.report(Event::Unreachable);
+        false
     }
 }
 
@@ -96,30 +91,28 @@ impl Answer {
 #[derive(Debug)]
 pub struct Answering {
     transaction: u64,
-    request_id: u32,
-    service: u64,
+    request: SidrReq,
 }
 
 impl Answering {
     pub fn new(transaction: u64, request: &SidrReq) -> Self {
         Self {
             transaction,
-            request_id: request.request_id,
-            service: request.service_id,
+            request: *request,
         }
     }
 
     /// By which the request is known again.
     pub fn request_id(&self) -> u32 {
-        self.request_id
+        self.request.request_id
     }
 
     pub fn answer(&self, answer: &Answer) -> Mad {
         let rep = SidrRep {
-            request_id: self.request_id,
+            request_id: self.request.request_id,
             status: answer.status,
             qpn: answer.qpn,
-            service_id: self.service,
+            service_id: self.request.service_id,
             q_key: answer.q_key,
             private_data: answer.private_data,
             ..SidrRep::default()
@@ -128,6 +121,65 @@ impl Answering {
             transaction: self.transaction,
             modifier: answer.options,
             message: rep.into(),
+        }
+    }
+}
+
+/// How long an answer is kept, in milliseconds: longer than the sender of the request waits until
+/// it repeats the request.
+const KEPT: u64 = 10_000;
+/// Answers that are kept at most.
+const MOST: usize = 64;
+
+/// An answer that was sent.
+#[derive(Debug)]
+struct Sent<P> {
+    to: P,
+    transaction: u64,
+    request: SidrReq,
+    answer: Mad,
+    until: u64,
+}
+
+/// The last answers, the oldest first. A request that comes again, because its answer was lost or
+/// late, gets the same answer; the program does not see a second request.
+#[derive(Debug)]
+pub struct Answers<P>(VecDeque<Sent<P>>);
+
+impl<P> Default for Answers<P> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<P: Copy + Eq> Answers<P> {
+    /// Keeps the answer to a request.
+    pub fn keep(&mut self, to: P, asked: &Answering, answer: Mad, now: u64) {
+        self.forget_old(now);
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back(Sent {
+            to,
+            transaction: asked.transaction,
+            request: asked.request,
+            answer,
+            until: now.saturating_add(KEPT),
+        });
+    }
+
+    /// The answer to a request that was answered before.
+    pub fn to(&mut self, from: P, mad: &Mad, request: &SidrReq, now: u64) -> Option<Mad> {
+        self.forget_old(now);
+        let of_it = |sent: &&Sent<P>| {
+            sent.to == from && sent.transaction == mad.transaction && sent.request == *request
+        };
+        Some(self.0.iter().find(of_it)?.answer)
+    }
+
+    fn forget_old(&mut self, now: u64) {
+        while self.0.front().is_some_and(|sent| sent.until <= now) {
+            self.0.pop_front();
         }
     }
 }

@@ -546,8 +546,9 @@ fn datagram_services_are_resolved() {
         q_key: 0x0123_4567,
         ..Answer::rejected()
     };
-    world.agent(1).answer(id, &answer).unwrap();
-    assert_eq!(world.agent(1).answer(id, &answer), Err(WrongState));
+    let now = world.now;
+    world.agent(1).answer(id, &answer, now).unwrap();
+    assert_eq!(world.agent(1).answer(id, &answer, now), Err(WrongState));
     world.take();
     world.run();
     let Some((id, Event::Resolved { reply, .. })) = world.events[0].last() else {
