@@ -13,6 +13,9 @@ use anyhow::{Context, Result, bail};
 /// that they are compiled once.
 pub const C_PROGRAMS: &str = "c-tests/programs";
 
+/// Cargo's directory of examples, beside the programs.
+pub const EXAMPLES: &str = "examples";
+
 /// Cargo's name of the library.
 pub const LIBRARY: &str = "libibverbs.so";
 /// The one that connects.
@@ -123,6 +126,10 @@ impl Dirs {
         fs::create_dir_all(target.join("xtask"))?;
         let runs = |name: &str| matches!(name, "xtask" | "c-tests") || name.starts_with("ibv_");
         copy(profile, &bin, &runs)?;
+        let examples = profile.join(EXAMPLES);
+        if examples.exists() {
+            copy(&examples, &bin.join(EXAMPLES), &|name| name == "device")?;
+        }
         let release = target.join("release");
         fs::create_dir_all(&release)?;
         // Runs over the system's library have none.

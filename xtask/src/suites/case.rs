@@ -41,7 +41,8 @@ pub struct Case {
     pub checks: Vec<Check>,
     /// The device lacks this; ending with an error message is an answer, compared as such.
     pub may_refuse: bool,
-    /// How many processes load libibverbs at least, if it is more than the programs named.
+    /// How many processes load libibverbs at least, if it is more than the programs named; 0 if the
+    /// library is a part of them.
     pub users: usize,
 }
 

@@ -1,5 +1,6 @@
-//! Our programs: those of `tools/utils` print the same as Debian's and interoperate with them, and
-//! the doctor examines a kernel that has RDMA.
+//! Our programs: those of `tools/utils` print the same as Debian's and interoperate with them, the
+//! doctor examines a kernel that has RDMA, and an example of the crate for Rust runs over it. This
+//! has the library as a part of it.
 //!
 //! They run over any libibverbs, so their results over the stock one are the reference.
 #![forbid(unsafe_code)]
@@ -9,7 +10,10 @@ use std::{env, path::Path, process::Command};
 use anyhow::{Result, bail};
 
 use super::{Case, Check, PREFER_PLUGIN, Ready, Target};
-use crate::{dirs::Dirs, host};
+use crate::{
+    dirs::{Dirs, EXAMPLES},
+    host,
+};
 
 pub const NAME: &str = "programs";
 
@@ -50,14 +54,18 @@ const PAIRS: &[(&str, &str)] = &[
 
 /// Builds the programs, beside this one.
 pub fn build(dirs: &Dirs) -> Result<()> {
-    let mut cargo = Command::new("cargo");
-    cargo.arg("build").current_dir(&dirs.root);
-    for package in PACKAGES {
-        cargo.args(["--package", package]);
-    }
-    let outcome = host::run(&mut cargo, &dirs.work.join("programs-build.log"), None)?;
-    if !outcome.status.success() {
-        bail!("our programs do not build");
+    let packages = PACKAGES.iter().flat_map(|package| ["--package", package]);
+    let example = ["--package", "ferroverbs-verbs", "--example", "device"];
+    for (words, log) in [
+        (packages.collect::<Vec<_>>(), "programs-build.log"),
+        (example.into(), "example-build.log"),
+    ] {
+        let mut cargo = Command::new("cargo");
+        cargo.arg("build").args(words).current_dir(&dirs.root);
+        let outcome = host::run(&mut cargo, &dirs.work.join(log), None)?;
+        if !outcome.status.success() {
+            bail!("our programs do not build");
+        }
     }
     Ok(())
 }
@@ -80,6 +88,7 @@ pub fn cases(target: &Target) -> Vec<Case> {
     cases.extend(pairs(target));
     cases.extend(doctor(target));
     cases.extend(ailing(target));
+    cases.push(example(target));
     cases
 }
 
@@ -127,6 +136,20 @@ fn pairs(target: &Target) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// The crate for programs in Rust.
+fn example(target: &Target) -> Case {
+    let line = format!(
+        "{} {} {}",
+        own(&format!("{EXAMPLES}/device")),
+        target.device,
+        target.address
+    );
+    Case::single("crate-device", &format!("env -u {PREFER_PLUGIN} {line}"))
+        .users(0)
+        .check(Check::Says("messages, RDMA and atomic operations\n"))
+        .check(Check::Says("\ndatagrams by address\n"))
 }
 
 /// The doctor on a machine that lacks nothing; over the library's own provider for the device as
