@@ -26,7 +26,8 @@ use crate::{
     sys::{
         calls, extended,
         flight::{self, InFlight, WorkQueue},
-        post::{self, Room, Stamp, Stamps},
+        post::{self, Extra, Extras, Room},
+        tags,
     },
 };
 
@@ -52,6 +53,16 @@ pub enum Operation {
     Bind,
     /// A key was invalidated.
     Invalidate,
+    /// A tag was added to a list ([`tag_matching`](crate::tag_matching)).
+    AddTag,
+    /// A tag was removed from a list.
+    RemoveTag,
+    /// A count of unexpected messages was reported.
+    SyncTags,
+    /// A message has met a tag; its bytes are still to come.
+    MatchTag,
+    /// A message that met a tag was received.
+    ReceiveTagged,
 }
 
 /// Why a request failed: `enum ibv_wc_status`, [`abi`](crate::abi)`::IBV_WC_*`.
@@ -107,8 +118,10 @@ pub struct Completion {
     /// Whether the first 40 bytes of a received datagram are its global routing header. The
     /// message begins behind them, whether they are used or not.
     pub has_grh: bool,
-    segments: SmallVec<[Segment; 1]>,
-    stamp: Stamp,
+    pub(crate) segments: SmallVec<[Segment; 1]>,
+    pub(crate) extra: Extra,
+    /// `enum ibv_wc_flags`.
+    pub(crate) flags: u32,
     path: Path,
 }
 
@@ -121,14 +134,15 @@ pub(crate) struct Path {
 }
 
 impl Completion {
-    fn new(request: InFlight, wc: &ibv_wc, stamp: Stamp) -> Self {
+    fn new(request: InFlight, wc: &ibv_wc, extra: Extra) -> Self {
         let failed = WorkError {
             status: wc.status,
             vendor: wc.vendor_err,
         };
         let done = wc.status == IBV_WC_SUCCESS;
-        let received = request.operation == Operation::Receive && done;
-        let written = received && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+        let tagged = request.operation == Operation::ReceiveTagged;
+        let received = (tagged || request.operation == Operation::Receive) && done;
+        let written = received && !tagged && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
         Self {
             id: request.id,
             operation: match written {
@@ -146,7 +160,8 @@ impl Completion {
             source: if received { wc.src_qp } else { 0 },
             has_grh: received && wc.wc_flags & IBV_WC_GRH != 0,
             segments: request.segments,
-            stamp,
+            extra,
+            flags: wc.wc_flags,
             path: Path {
                 lid: wc.slid,
                 service_level: wc.sl,
@@ -168,9 +183,16 @@ impl Completion {
             source: 0,
             has_grh: false,
             segments: request.segments,
-            stamp: (None, None),
+            extra: Extra::default(),
+            flags: 0,
             path: Path::default(),
         }
+    }
+
+    /// One of a message that met a tag, whose memory stays in flight.
+    fn matched(id: u64, wc: &ibv_wc, extra: Extra) -> Self {
+        let request = InFlight::without_memory(id, Operation::MatchTag);
+        Self::new(request, wc, extra)
     }
 
     pub(crate) fn path(&self) -> Path {
@@ -194,15 +216,23 @@ impl Completion {
     /// has no time. `hca_core_clock` of [`Context::extended_attributes`] is the frequency, in kHz.
     #[must_use]
     pub fn timestamp(&self) -> Option<u64> {
-        self.stamp.0
+        self.extra.device_time
     }
 
     /// When the request completed, if the queue reports it
     /// ([`CompletionQueueBuilder::wall_clock`]). As above.
     #[must_use]
     pub fn wall_clock(&self) -> Option<SystemTime> {
-        let since_1970 = Duration::from_nanos(self.stamp.1?);
+        let since_1970 = Duration::from_nanos(self.extra.wall_time?);
         SystemTime::UNIX_EPOCH.checked_add(since_1970)
+    }
+
+    /// The mark of the rule that gave the queue pair the frame
+    /// ([`flow::Rule::tag`](crate::flow::Rule::tag)), if the queue reports it
+    /// ([`CompletionQueueBuilder::flow_tags`]).
+    #[must_use]
+    pub fn flow_tag(&self) -> Option<u32> {
+        self.extra.flow_tag
     }
 
     /// The completion, if the request succeeded.
@@ -327,7 +357,7 @@ struct QueueInner {
     number: usize,
     object: calls::Cq,
     /// Of an extended queue.
-    stamps: Option<Stamps>,
+    extras: Option<Extras>,
     /// Those whose requests complete here, by number. The lock is held from taking completions
     /// until they are matched, so that two pollers do not change their order.
     work: Mutex<HashMap<u32, Weak<WorkQueue>>>,
@@ -353,13 +383,13 @@ impl CompletionQueue {
     fn entered(
         number: usize,
         object: calls::Cq,
-        stamps: Option<Stamps>,
+        extras: Option<Extras>,
         channel: Option<&CompletionChannel>,
     ) -> Self {
         let queue = Self(Arc::new(QueueInner {
             number,
             object,
-            stamps,
+            extras,
             work: Mutex::default(),
         }));
         if let Some(channel) = channel {
@@ -378,6 +408,17 @@ impl CompletionQueue {
 
     pub(crate) fn context(&self) -> &Context {
         &self.0.object.0
+    }
+
+    /// Whether its completions have the tags of messages.
+    pub(crate) fn reports_tags(&self) -> bool {
+        self.0.extras.is_some_and(|extras| extras.tags)
+    }
+
+    /// Runs a function while no completion is taken.
+    pub(crate) fn between_polls<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _work = self.work();
+        run()
     }
 
     /// Enters a work queue whose requests complete here.
@@ -472,18 +513,32 @@ impl CompletionQueue {
         let before = completions.len();
         let mut room = Room::new();
         let work = self.work();
-        let found = calls::poll(&self.0.object, self.0.stamps, &work, &mut room)?;
-        for (wc, stamp) in room.wcs.iter().zip(room.stamps).take(found) {
+        let found = calls::poll(&self.0.object, self.0.extras, &work, &mut room)?;
+        for (wc, extra) in room.wcs.iter().zip(room.extras).take(found) {
             let (number, place) = flight::numbers(wc.wr_id);
             let Some(queue) = work.get(&number).and_then(Weak::upgrade) else {
                 continue;
             };
-            queue.complete(place, |request, last| {
+            if tags::is_first_of_two(wc)
+                && let Some(id) = queue.tagged(place)
+            {
+                completions.push(Completion::matched(id, wc, extra));
+                continue;
+            }
+            let mut removed = None;
+            queue.complete(place, |mut request, last| {
+                removed = request.removes.take();
                 completions.push(match last {
-                    true => Completion::new(request, wc, stamp),
+                    true => Completion::new(request, wc, extra),
                     false => Completion::before(request, wc),
                 });
             });
+            // The memory of a tag that was removed.
+            if let (Some(tag), Some(done)) = (removed, completions.last_mut())
+                && done.result.is_ok()
+            {
+                done.segments = tag.take();
+            }
         }
         Ok(completions.len() - before)
     }
@@ -529,7 +584,7 @@ pub struct CompletionQueueBuilder {
     entries: u32,
     channel: Option<CompletionChannel>,
     vector: u32,
-    stamps: Stamps,
+    extras: Extras,
 }
 
 impl CompletionQueueBuilder {
@@ -539,7 +594,7 @@ impl CompletionQueueBuilder {
             entries,
             channel: None,
             vector: 0,
-            stamps: Stamps::default(),
+            extras: Extras::default(),
         }
     }
 
@@ -557,21 +612,34 @@ impl CompletionQueueBuilder {
 
     /// Completions have the time of the device's clock ([`Completion::timestamp`]).
     pub fn timestamps(mut self) -> Self {
-        self.stamps.device = true;
+        self.extras.device_time = true;
         self
     }
 
     /// Completions have the time of day ([`Completion::wall_clock`]).
     pub fn wall_clock(mut self) -> Self {
-        self.stamps.wall = true;
+        self.extras.wall_time = true;
+        self
+    }
+
+    /// Completions have the tags of messages
+    /// ([`Completion::tag`], [`tag_matching`](crate::tag_matching)).
+    pub fn tags(mut self) -> Self {
+        self.extras.tags = true;
+        self
+    }
+
+    /// Completions of frames have the mark of their rule ([`Completion::flow_tag`]).
+    pub fn flow_tags(mut self) -> Self {
+        self.extras.flow_tags = true;
         self
     }
 
     /// Makes the queue.
     ///
     /// # Errors
-    /// Of ibv_create_cq_ex(3): EOPNOTSUPP if the device has no extended queues, or not these times;
-    /// EINVAL for a channel of another open device.
+    /// Of ibv_create_cq_ex(3): EOPNOTSUPP if the device has no extended queues, or reports
+    /// not all of this;     /// EINVAL for a channel of another open device.
     pub fn build(self) -> Result<CompletionQueue> {
         let invalid = Error::new("ibv_create_cq_ex", libc::EINVAL);
         let channel = self.channel.as_ref();
@@ -584,11 +652,11 @@ impl CompletionQueueBuilder {
             channel,
             vector: self.vector,
             number,
-            stamps: self.stamps,
+            extras: self.extras,
         };
         let object = extended::create_cq(&self.context, &wanted)?;
-        let stamps = Some(self.stamps);
-        Ok(CompletionQueue::entered(number, object, stamps, channel))
+        let extras = Some(self.extras);
+        Ok(CompletionQueue::entered(number, object, extras, channel))
     }
 }
 

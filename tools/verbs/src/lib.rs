@@ -45,7 +45,7 @@
 //! [`Device`], [`Context`] (an open device), [`ProtectionDomain`], [`Buffer`] and [`MemoryRegion`],
 //! [`CompletionQueue`] and [`CompletionChannel`], [`QueuePair`] (made by a [`QueuePairBuilder`]),
 //! [`SharedReceiveQueue`], [`AddressHandle`], [`MemoryWindow`], [`DeviceMemory`],
-//! [`XrcDomain`]. Each holds counted references to the objects that it was
+//! [`XrcDomain`], [`TagQueue`](tag_matching::TagQueue). Each holds counted references to the objects that it was
 //! made with; so none is destroyed too early, whatever the order in which a program drops them.
 //! An object that the library refuses to destroy keeps those objects, for good. Objects of
 //! different open devices, or a shared receive queue of another protection domain, do not work
@@ -104,7 +104,7 @@
 //!   `AsyncListener`, `AsyncConnection`, `AsyncDatagramListener` and `AsyncDatagrams`.
 //! - `tools`: for the programs of this project alone.
 //!
-//! Not covered: tag matching. The C structures that some calls return are in [`abi`].
+//! The C structures that some calls return are in [`abi`].
 
 mod address;
 #[cfg(feature = "tokio")]
@@ -132,6 +132,7 @@ mod spread;
 mod srq;
 mod state;
 mod sys;
+pub mod tag_matching;
 #[cfg(feature = "tools")]
 #[doc(hidden)]
 pub mod tools;

@@ -47,7 +47,7 @@ pub struct QueuePairBuilder<T> {
     pub(crate) pd: ProtectionDomain,
     send_cq: CompletionQueue,
     recv_cq: CompletionQueue,
-    srq: Option<SharedReceiveQueue>,
+    srq: Option<calls::Shared>,
     cap: Capacity,
     batches: bool,
     pub(crate) route: Route,
@@ -103,8 +103,12 @@ impl<T: Transport> QueuePairBuilder<T> {
     }
 
     /// Takes receive requests from a shared queue, which is of the same protection domain.
-    pub fn shared_receives(mut self, srq: &SharedReceiveQueue) -> Self {
-        self.srq = Some(srq.clone());
+    pub fn shared_receives(self, srq: &SharedReceiveQueue) -> Self {
+        self.shared(calls::Shared::Plain(srq.clone()))
+    }
+
+    pub(crate) fn shared(mut self, queue: calls::Shared) -> Self {
+        self.srq = Some(queue);
         self
     }
 
@@ -192,7 +196,10 @@ impl<T: Transport> QueuePairBuilder<T> {
             None => Arc::new(WorkQueue::of_receives(VERB, room)?),
         };
         self.send_cq.serve(VERB, &sends)?;
-        self.recv_cq.serve(VERB, &receives)?;
+        // Those of a tag matching queue complete elsewhere.
+        if !matches!(self.srq, Some(calls::Shared::Tags(_))) {
+            self.recv_cq.serve(VERB, &receives)?;
+        }
         let cap = ibv_qp_cap {
             max_send_wr: self.cap.sends,
             max_recv_wr: room,

@@ -352,6 +352,7 @@ impl SendRequest {
             segments: std::mem::take(&mut self.segments),
             address: to.map(|to| to.address.clone()),
             binding: self.binding.clone().map(Box::new),
+            removes: None,
         }
     }
 
@@ -446,23 +447,30 @@ impl ReceiveRequest {
     }
 
     pub(crate) fn post(
-        mut self,
+        self,
         verb: &'static str,
         pd: &ProtectionDomain,
         post: impl FnOnce(InFlight) -> Result<(), Unposted>,
     ) -> Result<(), PostError<Self>> {
+        self.post_as(Operation::Receive, verb, pd, post)
+    }
+
+    /// The same for a receive of another kind, with what the post returns.
+    pub(crate) fn post_as<T>(
+        mut self,
+        operation: Operation,
+        verb: &'static str,
+        pd: &ProtectionDomain,
+        post: impl FnOnce(InFlight) -> Result<T, Unposted>,
+    ) -> Result<T, PostError<Self>> {
         if !self.segments.iter().all(|one| one.domain().same(pd)) {
             let invalid = Error::new(verb, libc::EINVAL);
             let invalid = invalid.because("memory of another protection domain");
             return Err(PostError::new(invalid, self));
         }
         let flight = InFlight {
-            id: self.id,
-            operation: Operation::Receive,
-            signaled: true,
             segments: std::mem::take(&mut self.segments),
-            address: None,
-            binding: None,
+            ..InFlight::without_memory(self.id, operation)
         };
         post(flight).map_err(|(error, flight)| match flight {
             Some(flight) => {

@@ -15,7 +15,7 @@ use super::{
     extended,
     flight::WorkQueue,
     object::{Object, made, status},
-    post::{self, Room, Stamps},
+    post::{self, Extras, Room},
     raw,
 };
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     domain::ProtectionDomain,
     error::Result,
     srq::SharedReceiveQueue,
+    tag_matching::TagQueue,
 };
 
 /// ibv_fork_init(3).
@@ -251,18 +252,18 @@ pub(crate) fn create_cq(
     }
 }
 
-/// Takes completions off a queue, which has these stamps if it is an extended one. The lock of its
+/// Takes completions off a queue, which has these extras if it is an extended one. The lock of its
 /// work queues is held.
 pub(crate) fn poll(
     cq: &Cq,
-    stamps: Option<Stamps>,
+    extras: Option<Extras>,
     _: &Work<'_>,
     room: &mut Room,
 ) -> Result<usize> {
-    match stamps {
+    match extras {
         None => post::poll(cq, room),
-        // SAFETY: a queue has stamps if `extended::create_cq` made it. The lock is held.
-        Some(stamps) => unsafe { extended::poll(cq, stamps, room) },
+        // SAFETY: a queue has extras if `extended::create_cq` made it. The lock is held.
+        Some(extras) => unsafe { extended::poll(cq, extras, room) },
     }
 }
 
@@ -289,7 +290,7 @@ pub(crate) fn create_srq(pd: &ProtectionDomain, requests: u32, segments: u32) ->
 }
 
 /// Asks for the event IBV_EVENT_SRQ_LIMIT_REACHED.
-pub(crate) fn arm_srq(srq: &Srq, limit: u32) -> Result<()> {
+pub(crate) fn arm_srq<P>(srq: &Object<ibv_srq, P>, limit: u32) -> Result<()> {
     let mut attr = ibv_srq_attr {
         max_wr: 0,
         max_sge: 0,
@@ -361,12 +362,42 @@ pub(crate) fn init_ah_from_wc(
     status("ibv_init_ah_from_wc", code).map(|()| attr)
 }
 
+/// A queue from which several queue pairs take receive requests.
+#[derive(Clone, Debug)]
+pub(crate) enum Shared {
+    Plain(SharedReceiveQueue),
+    Tags(TagQueue),
+}
+
+impl Shared {
+    pub(crate) fn as_ptr(&self) -> *mut ibv_srq {
+        match self {
+            Self::Plain(srq) => srq.object().as_ptr(),
+            Self::Tags(queue) => queue.object().as_ptr(),
+        }
+    }
+
+    pub(crate) fn domain(&self) -> &ProtectionDomain {
+        match self {
+            Self::Plain(srq) => srq.domain(),
+            Self::Tags(queue) => queue.domain(),
+        }
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<WorkQueue> {
+        match self {
+            Self::Plain(srq) => srq.queue(),
+            Self::Tags(queue) => queue.queue(),
+        }
+    }
+}
+
 /// What a queue pair was made with, and its requests in flight.
 pub(crate) struct Objects {
     pub pd: ProtectionDomain,
     pub send_cq: CompletionQueue,
     pub recv_cq: CompletionQueue,
-    pub srq: Option<SharedReceiveQueue>,
+    pub srq: Option<Shared>,
     pub sends: Arc<WorkQueue>,
     pub receives: Arc<WorkQueue>,
 }
@@ -381,7 +412,7 @@ pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> R
         qp_context: ptr::null_mut(),
         send_cq: parts.send_cq.object().as_ptr(),
         recv_cq: parts.recv_cq.object().as_ptr(),
-        srq: srq.map_or(ptr::null_mut(), |srq| srq.object().as_ptr()),
+        srq: srq.map_or(ptr::null_mut(), Shared::as_ptr),
         cap,
         qp_type: kind,
         sq_sig_all: 0,

@@ -7,9 +7,9 @@ use bytemuck::Zeroable;
 use kit::abi::*;
 
 use super::{
-    calls::{Cq, Device, Objects, Qp},
+    calls::{Cq, Device, Objects, Qp, Shared},
     object::{Object, made, status},
-    post::{AT_ONCE, Room, Stamps},
+    post::{AT_ONCE, Extra, Extras, Room},
     raw,
 };
 use crate::{
@@ -129,7 +129,7 @@ pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> R
     let mut attr = ibv_qp_init_attr_ex {
         send_cq: parts.send_cq.object().as_ptr(),
         recv_cq: parts.recv_cq.object().as_ptr(),
-        srq: srq.map_or(ptr::null_mut(), |srq| srq.object().as_ptr()),
+        srq: srq.map_or(ptr::null_mut(), Shared::as_ptr),
         cap,
         comp_mask: IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
         pd: parts.pd.object().as_ptr(),
@@ -179,7 +179,7 @@ pub(crate) struct Wanted<'a> {
     pub vector: u32,
     /// Of its events.
     pub number: usize,
-    pub stamps: Stamps,
+    pub extras: Extras,
 }
 
 /// ibv_create_cq_ex(3).
@@ -189,11 +189,19 @@ pub(crate) fn create_cq(context: &Context, wanted: &Wanted<'_>) -> Result<Cq> {
     let verb = extended!(device, "ibv_create_cq_ex", create_cq_ex)?;
     let channel = wanted.channel;
     let mut readers = IBV_WC_STANDARD_FLAGS;
-    if wanted.stamps.device {
-        readers |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
-    }
-    if wanted.stamps.wall {
-        readers |= IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+    let extras = wanted.extras;
+    for (wanted, flag) in [
+        (extras.device_time, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP),
+        (
+            extras.wall_time,
+            IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+        ),
+        (extras.tags, IBV_WC_EX_WITH_TM_INFO),
+        (extras.flow_tags, IBV_WC_EX_WITH_FLOW_TAG),
+    ] {
+        if wanted {
+            readers |= flag;
+        }
     }
     let mut attr = ibv_cq_init_attr_ex {
         cqe: wanted.entries,
@@ -217,8 +225,8 @@ pub(crate) fn create_cq(context: &Context, wanted: &Wanted<'_>) -> Result<Cq> {
 /// Takes completions off an extended queue: how many there are. Others wait meanwhile.
 ///
 /// # Safety
-/// `create_cq` made the queue, with these stamps. One thread calls this at a time.
-pub(crate) unsafe fn poll(cq: &Cq, stamps: Stamps, room: &mut Room) -> Result<usize> {
+/// `create_cq` made the queue, with these extras. One thread calls this at a time.
+pub(crate) unsafe fn poll(cq: &Cq, extras: Extras, room: &mut Room) -> Result<usize> {
     const VERB: &str = "ibv_start_poll";
     let at = cq.as_ptr().cast::<ibv_cq_ex>();
     let none = Error::new(VERB, libc::EOPNOTSUPP);
@@ -235,16 +243,9 @@ pub(crate) unsafe fn poll(cq: &Cq, stamps: Stamps, room: &mut Room) -> Result<us
             code => return Err(Error::new(VERB, code.saturating_abs())),
         }
         loop {
-            if let (Some(wc), Some(stamp)) = (room.wcs.get_mut(count), room.stamps.get_mut(count)) {
+            if let (Some(wc), Some(extra)) = (room.wcs.get_mut(count), room.extras.get_mut(count)) {
                 *wc = read(at);
-                let done = wc.status == IBV_WC_SUCCESS;
-                let of = |is_there: bool, reader: Option<unsafe extern "C" fn(_) -> u64>| {
-                    reader.filter(|_| is_there && done).map(|reader| reader(at))
-                };
-                *stamp = (
-                    of(stamps.device, (*at).read_completion_ts),
-                    of(stamps.wall, (*at).read_completion_wallclock_ns),
-                );
+                *extra = read_extra(at, wc, extras);
                 count += 1;
             }
             // Taken completions are not lost by an error behind it, which the next call has.
@@ -255,6 +256,36 @@ pub(crate) unsafe fn poll(cq: &Cq, stamps: Stamps, room: &mut Room) -> Result<us
         end(at);
     }
     Ok(count)
+}
+
+/// What the queue reports of the current completion beside that.
+///
+/// # Safety
+/// The queue has one; it was made with these extras.
+unsafe fn read_extra(at: *mut ibv_cq_ex, wc: &ibv_wc, extras: Extras) -> Extra {
+    let done = wc.status == IBV_WC_SUCCESS;
+    let time = |is_there: bool, reader: Option<unsafe extern "C" fn(_) -> u64>| {
+        // SAFETY: by the caller.
+        let read = |reader: unsafe extern "C" fn(_) -> u64| unsafe { reader(at) };
+        reader.filter(|_| is_there && done).map(read)
+    };
+    // SAFETY: by the caller.
+    unsafe {
+        let tagged = extras.tags && wc.opcode == IBV_WC_TM_RECV;
+        let tag = (*at).read_tm_info.filter(|_| tagged).map(|reader| {
+            let mut info = ibv_wc_tm_info { tag: 0, priv_: 0 };
+            reader(at, &raw mut info);
+            (info.tag, info.priv_)
+        });
+        let marked = extras.flow_tags && done && wc.opcode == IBV_WC_RECV;
+        let flow_tag = (*at).read_flow_tag.filter(|_| marked);
+        Extra {
+            device_time: time(extras.device_time, (*at).read_completion_ts),
+            wall_time: time(extras.wall_time, (*at).read_completion_wallclock_ns),
+            tag,
+            flow_tag: flow_tag.map(|reader| reader(at)),
+        }
+    }
 }
 
 /// The current completion.
@@ -271,10 +302,16 @@ unsafe fn read(at: *mut ibv_cq_ex) -> ibv_wc {
         }
         if wc.status != IBV_WC_SUCCESS {
             wc.vendor_err = (*at).read_vendor_err.map_or(0, |error| error(at));
-            return wc;
+            // Those of tag matching say what happened to the tag.
+            if !matches!(wc.status, IBV_WC_TM_ERR | IBV_WC_TM_RNDV_INCOMPLETE) {
+                return wc;
+            }
         }
         wc.opcode = (*at).read_opcode.map_or(0, |opcode| opcode(at));
         wc.wc_flags = (*at).read_wc_flags.map_or(0, |flags| flags(at));
+        if wc.status != IBV_WC_SUCCESS {
+            return wc;
+        }
         wc.byte_len = (*at).read_byte_len.map_or(0, |length| length(at));
         wc.src_qp = (*at).read_src_qp.map_or(0, |source| source(at));
         // A LID has 16 bits.

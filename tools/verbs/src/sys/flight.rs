@@ -20,7 +20,7 @@ use std::{
 
 use smallvec::SmallVec;
 
-use super::window::Binding;
+use super::{tags::Removal, window::Binding};
 use crate::{
     address::AddressHandle,
     completion::Operation,
@@ -40,6 +40,23 @@ pub(crate) struct InFlight {
     pub address: Option<AddressHandle>,
     /// The window that it binds.
     pub binding: Option<Box<Binding>>,
+    /// The tag that it removes.
+    pub removes: Option<Box<Removal>>,
+}
+
+impl InFlight {
+    /// A signaled request that has none.
+    pub(crate) fn without_memory(id: u64, operation: Operation) -> Self {
+        Self {
+            id,
+            operation,
+            signaled: true,
+            segments: SmallVec::new(),
+            address: None,
+            binding: None,
+            removes: None,
+        }
+    }
 }
 
 /// Requests that wait.
@@ -113,6 +130,13 @@ impl WorkQueue {
     pub(crate) fn of_shared_receives(function: &'static str, requests: u32) -> Result<Self> {
         let mut queue = Self::of_receives(function, requests)?;
         queue.capacity = usize::MAX;
+        Ok(queue)
+    }
+
+    /// The list of a tag matching queue. A tag has two completions at most.
+    pub(crate) fn of_tags(function: &'static str, tags: u32) -> Result<Self> {
+        let mut queue = Self::of_shared_receives(function, tags)?;
+        queue.completions = tags.saturating_mul(2);
         Ok(queue)
     }
 
@@ -213,6 +237,19 @@ impl WorkQueue {
         }
     }
 
+    /// The program's number of the tag at that place, if its memory is in flight.
+    pub(crate) fn tagged(&self, place: u32) -> Option<u64> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Waiting::Receives { requests, .. } = &*waiting else {
+            return None;
+        };
+        let tagged = |request: &&InFlight| request.operation == Operation::ReceiveTagged;
+        requests
+            .get(&place)
+            .filter(tagged)
+            .map(|request| request.id)
+    }
+
     /// Whether the device has requests whose completions it reports.
     #[cfg(feature = "connection")]
     pub(crate) fn awaits_completions(&self) -> bool {
@@ -289,6 +326,7 @@ mod tests {
             segments: SmallVec::new(),
             address: None,
             binding: None,
+            removes: None,
         }
     }
 

@@ -12,6 +12,8 @@ pub(crate) mod calls;
 pub(crate) mod cm;
 pub(crate) mod device_memory;
 pub(crate) mod extended;
+#[cfg(all(test, not(feature = "system")))]
+pub(crate) mod fake;
 pub(crate) mod flight;
 pub(crate) mod flow;
 pub(crate) mod object;
@@ -23,5 +25,6 @@ pub(crate) mod post;
 pub(crate) mod raw;
 pub(crate) mod region;
 pub(crate) mod spread;
+pub(crate) mod tags;
 pub(crate) mod window;
 pub(crate) mod xrc;

@@ -231,27 +231,38 @@ pub(crate) fn poll(cq: &super::calls::Cq, room: &mut Room) -> Result<usize> {
     usize::try_from(found).map_err(|_| Error::new(VERB, libc::EIO))
 }
 
-/// Which times a completion queue reports.
+/// What an extended completion queue reports beside what each queue does.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stamps {
-    pub device: bool,
-    pub wall: bool,
+pub(crate) struct Extras {
+    pub device_time: bool,
+    pub wall_time: bool,
+    pub tags: bool,
+    pub flow_tags: bool,
 }
 
-/// The time of a completion: of the device's clock, and nanoseconds since 1970.
-pub(crate) type Stamp = (Option<u64>, Option<u64>);
+/// The same of one completion.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Extra {
+    /// By the device's clock.
+    pub device_time: Option<u64>,
+    /// Nanoseconds since 1970.
+    pub wall_time: Option<u64>,
+    /// A message's tag and the sender's number.
+    pub tag: Option<(u64, u32)>,
+    pub flow_tag: Option<u32>,
+}
 
 /// Room for completions.
 pub(crate) struct Room {
     pub wcs: [ibv_wc; AT_ONCE],
-    pub stamps: [Stamp; AT_ONCE],
+    pub extras: [Extra; AT_ONCE],
 }
 
 impl Room {
     pub(crate) fn new() -> Self {
         Self {
             wcs: [ibv_wc::zeroed(); AT_ONCE],
-            stamps: [(None, None); AT_ONCE],
+            extras: [Extra::default(); AT_ONCE],
         }
     }
 }
