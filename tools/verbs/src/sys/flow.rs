@@ -7,6 +7,7 @@ use kit::abi::*;
 use super::{
     calls::{Qp, qp_number},
     extended::extended,
+    flow_action::Action,
     object::{Object, made, status},
     spread::Spread,
 };
@@ -102,16 +103,21 @@ impl Receiver {
     }
 }
 
-/// A rule of a queue pair, which it keeps, with the counters.
-pub(crate) type Flow = Object<ibv_flow, (Receiver, Vec<Arc<Counting>>)>;
+/// What a specification names by its address.
+pub(crate) enum Named {
+    Counters { _kept: Arc<Counting> },
+    Action { _kept: Arc<Action> },
+}
+
+/// A rule of a queue pair, which it keeps, with all that the specifications name.
+pub(crate) type Flow = Object<ibv_flow, (Receiver, Vec<Named>)>;
 
 /// A rule as the verb takes it: the attributes, and the specifications behind them.
 pub(crate) struct Written {
     pub attr: ibv_flow_attr,
     /// Each has its type and size.
     pub specs: Vec<u8>,
-    /// Those that the specifications name.
-    pub counters: Vec<Arc<Counting>>,
+    pub named: Vec<Named>,
 }
 
 /// ibv_create_flow(3).
@@ -124,7 +130,7 @@ pub(crate) fn create(qp: Receiver, written: Written) -> Result<Flow> {
     let Written {
         mut attr,
         specs,
-        counters,
+        named,
     } = written;
     let length = FRONT + specs.len();
     attr.size = u16::try_from(length).map_err(|_| Error::new(VERB, libc::EINVAL))?;
@@ -132,17 +138,17 @@ pub(crate) fn create(qp: Receiver, written: Written) -> Result<Flow> {
     let mut words = vec![0_u64; length.div_ceil(size_of::<u64>())];
     let at = words.as_mut_ptr().cast::<u8>();
     // SAFETY: there is room for the attributes and the specifications behind them. The queue pair
-    // lives, and is kept; so are counters. The rule is new.
+    // lives, and is kept; so is all that they name. The rule is new.
     unsafe {
         at.cast::<ibv_flow_attr>().write(attr);
         at.add(FRONT)
             .copy_from_nonoverlapping(specs.as_ptr(), specs.len());
         let flow = made(VERB, create(qp.as_ptr(), at.cast()))?;
-        Ok(Object::new(flow, destroy, (qp, counters)))
+        Ok(Object::new(flow, destroy, (qp, named)))
     }
 }
 
-/// The bytes of a pointer to counters, in a specification.
-pub(crate) fn pointer(counters: &Counting) -> [u8; 8] {
-    counters.as_ptr().expose_provenance().to_ne_bytes()
+/// The bytes of a pointer to counters or an action, in a specification.
+pub(crate) fn pointer<T, P>(named: &Object<T, P>) -> [u8; 8] {
+    named.as_ptr().expose_provenance().to_ne_bytes()
 }

@@ -16,6 +16,7 @@ pub(crate) mod extended;
 pub(crate) mod fake;
 pub(crate) mod flight;
 pub(crate) mod flow;
+pub(crate) mod flow_action;
 pub(crate) mod object;
 pub(crate) mod owner;
 pub(crate) mod pages;

@@ -12,6 +12,7 @@ mod datagrams;
 mod lookup;
 mod memory;
 mod packets;
+mod refusals;
 mod senders;
 mod windows;
 mod xrc;
