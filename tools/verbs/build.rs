@@ -50,20 +50,25 @@ const NODES: stub::Nodes<'_> = &[
             "ibv_open_device",
             "ibv_query_device",
             "ibv_query_gid",
+            "ibv_query_pkey",
             "ibv_query_port",
             "ibv_query_qp",
+            "ibv_query_srq",
             "ibv_reg_mr",
             "ibv_resize_cq",
             "ibv_wc_status_str",
         ],
     ),
+    ("IBVERBS_1.5", &["ibv_get_pkey_index"]),
     ("IBVERBS_1.6", &["ibv_qp_to_qp_ex"]),
+    ("IBVERBS_1.9", &["ibv_get_device_index"]),
     ("IBVERBS_1.10", &["ibv_query_ece", "ibv_set_ece"]),
     (
         "IBVERBS_1.11",
         &["_ibv_query_gid_ex", "_ibv_query_gid_table"],
     ),
     ("IBVERBS_1.12", &["ibv_reg_dmabuf_mr"]),
+    ("IBVERBS_1.13", &["ibv_is_fork_initialized"]),
 ];
 
 /// The functions that `src/sys/cm/raw.rs` declares.

@@ -84,6 +84,7 @@ impl Endpoint {
 pub(crate) struct Route {
     pub port: u8,
     pub gid_index: u8,
+    pub pkey_index: u16,
     pub service_level: u8,
     pub traffic_class: u8,
     pub hop_limit: u8,
@@ -94,6 +95,7 @@ impl Default for Route {
         Self {
             port: 1,
             gid_index: 0,
+            pkey_index: 0,
             service_level: 0,
             traffic_class: 0,
             hop_limit: 64,

@@ -167,6 +167,32 @@ impl Context {
         Ok(calls::query_gid(&self.0, port, u32::from(index))?.0)
     }
 
+    /// A partition key of a port. That of a queue pair is chosen by its index
+    /// ([`QueuePairBuilder::pkey_index`](crate::QueuePairBuilder::pkey_index)).
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// let key = context.pkey(1, 0)?;
+    /// assert_eq!(context.pkey_index(1, key)?, 0);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_query_pkey(3): EINVAL past the end of the table.
+    pub fn pkey(&self, port: u8, index: u16) -> Result<u16> {
+        calls::query_pkey(&self.0, port, index)
+    }
+
+    /// The first index of a partition key.
+    ///
+    /// # Errors
+    /// Of ibv_get_pkey_index(3): the errno of ibv_query_pkey(3) for the first index past the table
+    /// if the port does not have the key.
+    pub fn pkey_index(&self, port: u8, pkey: u16) -> Result<u16> {
+        calls::pkey_index(&self.0, port, pkey)
+    }
+
     /// The index of the GID that connections of a port use if they name none: the first of RoCE v2
     /// on Ethernet, else the first.
     ///

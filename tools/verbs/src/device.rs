@@ -57,6 +57,20 @@ impl Device {
         self.list.name(self.index)
     }
 
+    /// Its number in the kernel, which no other device of this machine has; none of one that the
+    /// kernel does not know, as those of uroce: ibv_get_device_index(3).
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// let device = verbs::Device::find("uroce_lo")?;
+    /// assert_eq!(device.index(), None);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    #[must_use]
+    pub fn index(&self) -> Option<u32> {
+        self.list.number(self.index)
+    }
+
     /// Its node GUID, in the host's byte order.
     #[must_use]
     pub fn guid(&self) -> u64 {

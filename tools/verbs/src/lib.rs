@@ -201,6 +201,37 @@ pub fn use_uroce(interfaces: &str) -> bool {
     decided
 }
 
+/// Whether registered memory stays usable in programs that call fork(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForkStatus {
+    /// It may not: [`fork_init`] was not called.
+    Disabled,
+    /// It does: [`fork_init`] was called.
+    Enabled,
+    /// It does: the kernel copies such memory.
+    Unneeded,
+}
+
+/// Whether registered memory stays usable in programs that call fork(2):
+/// ibv_is_fork_initialized(3).
+///
+/// ```
+/// use verbs::ForkStatus;
+///
+/// verbs::fork_init()?;
+/// assert_ne!(verbs::fork_status(), ForkStatus::Disabled);
+/// # Ok::<(), verbs::Error>(())
+/// ```
+#[must_use]
+pub fn fork_status() -> ForkStatus {
+    match sys::calls::fork_status() {
+        abi::IBV_FORK_ENABLED => ForkStatus::Enabled,
+        abi::IBV_FORK_UNNEEDED => ForkStatus::Unneeded,
+        _ => ForkStatus::Disabled,
+    }
+}
+
 /// Keeps registered memory usable in programs that call fork(2): ibv_fork_init(3). It is called
 /// before the first registration.
 ///

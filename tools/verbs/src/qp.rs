@@ -155,6 +155,14 @@ impl<T: Transport> QueuePairBuilder<T> {
         self
     }
 
+    /// The index of the partition key of packets ([`Context::pkey_index`]); 0 otherwise.
+    ///
+    /// [`Context::pkey_index`]: crate::Context::pkey_index
+    pub fn pkey_index(mut self, index: u16) -> Self {
+        self.route.pkey_index = index;
+        self
+    }
+
     /// The traffic class of packets, of which the upper six bits are the DSCP of RoCE v2.
     pub fn traffic_class(mut self, class: u8) -> Self {
         self.route.traffic_class = class;
@@ -422,6 +430,7 @@ impl Pair {
         let mut attr = ibv_qp_attr::zeroed();
         attr.qp_state = IBV_QPS_INIT;
         attr.port_num = self.route.port;
+        attr.pkey_index = self.route.pkey_index;
         attr.qp_access_flags = access.bits();
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         calls::modify_qp(&self.qp, attr, mask)
@@ -445,6 +454,7 @@ impl Pair {
         let mut attr = ibv_qp_attr::zeroed();
         attr.qkey = self.endpoint.qkey;
         attr.port_num = self.route.port;
+        attr.pkey_index = self.route.pkey_index;
         attr.sq_psn = self.endpoint.psn;
         for (state, mask) in [
             (IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),

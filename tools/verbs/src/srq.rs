@@ -3,6 +3,8 @@
 
 use std::{fmt, sync::Arc};
 
+use kit::abi::ibv_srq_attr;
+
 use crate::{
     domain::ProtectionDomain,
     error::{PostError, Result},
@@ -54,6 +56,24 @@ impl SharedReceiveQueue {
         request.post("ibv_post_srq_recv", self.domain(), |flight| {
             post::receive_srq(&self.0, self.queue(), flight)
         })
+    }
+
+    /// How much it holds, and the limit of the event that was asked for; 0 once it has come.
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// let queue = pd.shared_receive_queue(100, 2)?;
+    /// let attributes = queue.attributes()?;
+    /// assert!(attributes.max_wr >= 100 && attributes.max_sge >= 2);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_query_srq(3).
+    pub fn attributes(&self) -> Result<ibv_srq_attr> {
+        calls::query_srq(&self.0)
     }
 
     /// Asks for the event IBV_EVENT_SRQ_LIMIT_REACHED, once, when fewer requests are left.

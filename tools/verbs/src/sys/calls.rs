@@ -14,7 +14,7 @@ use kit::abi::*;
 use super::{
     extended,
     flight::WorkQueue,
-    object::{Object, made, status},
+    object::{Object, last, made, status},
     post::{self, Extras, Room},
     raw,
 };
@@ -31,6 +31,12 @@ use crate::{
 pub(crate) fn fork_init() -> Result<()> {
     // SAFETY: takes nothing.
     status("ibv_fork_init", unsafe { raw::ibv_fork_init() })
+}
+
+/// ibv_is_fork_initialized(3).
+pub(crate) fn fork_status() -> ibv_fork_status {
+    // SAFETY: takes nothing.
+    unsafe { raw::ibv_is_fork_initialized() }
 }
 
 /// The list of devices, freed with its last copy.
@@ -78,6 +84,14 @@ impl List {
         // SAFETY: devices live as long as a list that has them.
         let guid = |at| unsafe { raw::ibv_get_device_guid(at) }.get();
         self.get(index).map_or(0, guid)
+    }
+
+    /// ibv_get_device_index(3); none of a device that the kernel has not numbered.
+    pub(crate) fn number(&self, index: usize) -> Option<u32> {
+        // SAFETY: devices live as long as a list that has them.
+        let number = |at| unsafe { raw::ibv_get_device_index(at) };
+        self.get(index)
+            .and_then(|at| u32::try_from(number(at)).ok())
     }
 
     pub(crate) fn open(&self, index: usize) -> Result<Device> {
@@ -161,6 +175,23 @@ pub(crate) fn query_gid(device: &Device, port: u8, index: u32) -> Result<([u8; 1
         unsafe { raw::_ibv_query_gid_ex(device.as_ptr(), u32::from(port), index, at, 0, size) };
     status("ibv_query_gid_ex", code)?;
     Ok((entry.gid.bytes(), entry.gid_type))
+}
+
+/// ibv_query_pkey(3).
+pub(crate) fn query_pkey(device: &Device, port: u8, index: u16) -> Result<u16> {
+    let mut pkey = be16::new(0);
+    // SAFETY: the device is open; the key may be written.
+    let code =
+        unsafe { raw::ibv_query_pkey(device.as_ptr(), port, c_int::from(index), &raw mut pkey) };
+    status("ibv_query_pkey", code).map(|()| pkey.get())
+}
+
+/// ibv_get_pkey_index(3).
+pub(crate) fn pkey_index(device: &Device, port: u8, pkey: u16) -> Result<u16> {
+    const VERB: &str = "ibv_get_pkey_index";
+    // SAFETY: the device is open.
+    let index = unsafe { raw::ibv_get_pkey_index(device.as_ptr(), port, be16::new(pkey)) };
+    u16::try_from(index).map_err(|_| last(VERB))
 }
 
 /// A protection domain.
@@ -300,6 +331,14 @@ pub(crate) fn arm_srq<P>(srq: &Object<ibv_srq, P>, limit: u32) -> Result<()> {
     // SAFETY: the queue lives.
     let code = unsafe { raw::ibv_modify_srq(srq.as_ptr(), &raw mut attr, mask) };
     status("ibv_modify_srq", code)
+}
+
+/// ibv_query_srq(3).
+pub(crate) fn query_srq<P>(srq: &Object<ibv_srq, P>) -> Result<ibv_srq_attr> {
+    let mut attr = ibv_srq_attr::zeroed();
+    // SAFETY: the queue lives; the attributes may be written.
+    let code = unsafe { raw::ibv_query_srq(srq.as_ptr(), &raw mut attr) };
+    status("ibv_query_srq", code).map(|()| attr)
 }
 
 /// An address handle.
@@ -532,7 +571,7 @@ pub(crate) fn set_nonblocking(channel: &Channel) -> Result<()> {
     unsafe {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         if flags < 0 || libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0 {
-            return Err(super::object::last("fcntl"));
+            return Err(last("fcntl"));
         }
     }
     Ok(())

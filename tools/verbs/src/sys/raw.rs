@@ -18,6 +18,7 @@ unsafe extern "C" {
     pub fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
     pub fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
     pub fn ibv_fork_init() -> c_int;
+    pub fn ibv_is_fork_initialized() -> ibv_fork_status;
     pub fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int;
     pub fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
     pub fn ibv_close_device(context: *mut ibv_context) -> c_int;
@@ -57,6 +58,7 @@ unsafe extern "C" {
         cq: *mut *mut ibv_cq,
         cq_context: *mut *mut c_void,
     ) -> c_int;
+    pub fn ibv_get_device_index(device: *mut ibv_device) -> c_int;
     pub fn ibv_get_device_guid(device: *mut ibv_device) -> be64;
     pub fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device;
     pub fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char;
@@ -69,6 +71,14 @@ unsafe extern "C" {
         index: c_int,
         gid: *mut ibv_gid,
     ) -> c_int;
+    pub fn ibv_query_pkey(
+        context: *mut ibv_context,
+        port: u8,
+        index: c_int,
+        pkey: *mut be16,
+    ) -> c_int;
+    pub fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: be16) -> c_int;
+    pub fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int;
     pub fn ibv_query_port(
         context: *mut ibv_context,
         port: u8,

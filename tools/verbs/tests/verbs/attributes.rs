@@ -237,3 +237,49 @@ fn a_device_without_ece_options_refuses_them() {
     let qp = qp.connect(&at).unwrap();
     assert_eq!(qp.ece().unwrap_err().errno(), libc::EOPNOTSUPP);
 }
+
+#[test]
+fn a_queue_pair_has_the_partition_that_was_chosen() {
+    let context = open();
+    let key = context.pkey(1, 0).unwrap();
+    assert_eq!(key, 0xffff);
+    assert_eq!(context.pkey_index(1, key).unwrap(), 0);
+    let last = context.port(1).unwrap().pkey_tbl_len;
+    let past = context.pkey(1, last).unwrap_err();
+    assert_eq!(
+        (past.function(), past.errno()),
+        ("ibv_query_pkey", libc::EINVAL)
+    );
+    let none = context.pkey_index(1, 0x1234).unwrap_err();
+    assert_eq!(
+        (none.function(), none.errno()),
+        ("ibv_get_pkey_index", libc::EINVAL)
+    );
+    let pd = context.protection_domain().unwrap();
+    let cq = context.completion_queue(64).unwrap();
+    let qp = pd.reliable(&cq).pkey_index(0).build().unwrap();
+    let at = qp.endpoint();
+    let qp = qp.connect(&at).unwrap();
+    assert_eq!(qp.attributes().unwrap().pkey_index, 0);
+    let refused = pd.reliable(&cq).pkey_index(last).build().unwrap_err();
+    assert_eq!(
+        (refused.function(), refused.errno()),
+        ("ibv_modify_qp", libc::EINVAL)
+    );
+}
+
+#[test]
+fn a_shared_queue_reports_its_size_and_its_limit() {
+    let pd = open().protection_domain().unwrap();
+    let queue = pd.shared_receive_queue(20, 2).unwrap();
+    let limit = |queue: &verbs::SharedReceiveQueue| queue.attributes().unwrap().srq_limit;
+    assert_eq!(limit(&queue), 0);
+    let attributes = queue.attributes().unwrap();
+    assert!(attributes.max_wr >= 20 && attributes.max_sge >= 2);
+    for _ in 0..3 {
+        let request = ReceiveRequest::new(pd.buffer(8).unwrap());
+        queue.post_receive(request).unwrap();
+    }
+    queue.arm(2).unwrap();
+    assert_eq!(limit(&queue), 2);
+}
