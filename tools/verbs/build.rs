@@ -61,6 +61,7 @@ const NODES: stub::Nodes<'_> = &[
     ),
     ("IBVERBS_1.5", &["ibv_get_pkey_index"]),
     ("IBVERBS_1.6", &["ibv_qp_to_qp_ex"]),
+    ("IBVERBS_1.8", &["ibv_reg_mr_iova2"]),
     ("IBVERBS_1.9", &["ibv_get_device_index"]),
     ("IBVERBS_1.10", &["ibv_query_ece", "ibv_set_ece"]),
     (

@@ -88,6 +88,53 @@ impl ProtectionDomain {
         MemoryRegion::of(self, owner, access)
     }
 
+    /// Allocates and registers memory that remote peers may access, all zero, whose first byte has
+    /// this address in requests, in place of that in this process. Peers can then have addresses
+    /// that mean something to them.
+    ///
+    /// ```
+    /// use verbs::Access;
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// let region = pd.memory_region_at(4096, 0x1000_0000, Access::REMOTE_WRITE)?;
+    /// assert_eq!(region.remote().address, 0x1000_0000);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_reg_mr_iova(3): EINVAL for addresses that end before the memory does.
+    pub fn memory_region_at(
+        &self,
+        length: usize,
+        address: u64,
+        access: Access,
+    ) -> Result<MemoryRegion> {
+        MemoryRegion::placed(self, length, address, access)
+    }
+
+    /// Makes a region without memory for local requests: zeros are read from it, and what is
+    /// written to it is lost. A part of a message that nobody needs goes there.
+    ///
+    /// ```
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// use verbs::ReceiveRequest;
+    ///
+    /// let nothing = pd.null_region()?;
+    /// // 64 bytes of a message are thrown away, and the rest is received.
+    /// let request = ReceiveRequest::new(nothing.slice(0..64)?).and(pd.buffer(1024)?);
+    /// # drop(request);
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_alloc_null_mr(3): EOPNOTSUPP if the device has none.
+    pub fn null_region(&self) -> Result<MemoryRegion> {
+        MemoryRegion::null(self)
+    }
+
     /// Registers a part of a DMA buffer, such as memory of a GPU. `address` is that of its first
     /// byte in requests. This process does not access it: [`MemoryRegion::read`] and
     /// [`MemoryRegion::write`] fail with EOPNOTSUPP.

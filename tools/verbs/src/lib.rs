@@ -156,7 +156,7 @@ pub use domain::ProtectionDomain;
 pub use ece::Ece;
 pub use error::{Error, PostError, Result};
 pub use kit::abi;
-pub use memory::{Access, Buffer, MemoryRegion, RegionSlice, RemoteMemory, Segment};
+pub use memory::{Access, Buffer, MemoryRegion, Prefetch, RegionSlice, RemoteMemory, Segment};
 pub use qp::{QueuePair, QueuePairBuilder, UnconnectedQueuePair};
 pub use rate::RateLimit;
 pub use request::{ReceiveRequest, SendRequest};

@@ -12,8 +12,12 @@ use std::{
 };
 
 use kit::abi::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_RELAXED_ORDERING,
+    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND, IBV_ACCESS_RELAXED_ORDERING,
     IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_sge,
+    kernel::{
+        IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+        IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE, IB_UVERBS_ADVISE_MR_FLAG_FLUSH,
+    },
 };
 
 use crate::{
@@ -43,6 +47,9 @@ impl Access {
     /// Memory windows may be bound to the region ([`MemoryWindow`](crate::MemoryWindow)). It is of
     /// no use for a queue pair or a window.
     pub const WINDOW: Self = Self(IBV_ACCESS_MW_BIND);
+    /// The device fetches the pages of a region when it uses them, and they may be swapped out
+    /// ([`MemoryRegion::prefetch`]). A queue pair and a window have no use for it.
+    pub const ON_DEMAND: Self = Self(IBV_ACCESS_ON_DEMAND);
     /// Writes of a device need not arrive in order.
     pub const RELAXED_ORDERING: Self = Self(IBV_ACCESS_RELAXED_ORDERING);
 
@@ -187,6 +194,20 @@ impl MemoryRegion {
         Ok(Self::shared(region))
     }
 
+    pub(crate) fn placed(
+        pd: &ProtectionDomain,
+        length: usize,
+        address: u64,
+        access: Access,
+    ) -> Result<Self> {
+        let region = Region::placed(pd, length, address, access.of_region())?;
+        Ok(Self::shared(region))
+    }
+
+    pub(crate) fn null(pd: &ProtectionDomain) -> Result<Self> {
+        Ok(Self::shared(Region::null(pd)?))
+    }
+
     fn shared(region: Region) -> Self {
         Self(Arc::new(Shared::new(region)))
     }
@@ -233,6 +254,32 @@ impl MemoryRegion {
         self.0.write(offset, bytes)
     }
 
+    /// Has the device fetch the pages of a range of a region that has [`Access::ON_DEMAND`].
+    ///
+    /// ```
+    /// use verbs::{Access, Prefetch};
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// let region = pd.memory_region(1 << 20, Access::ON_DEMAND)?;
+    /// region.prefetch(0..65536, Prefetch::Write)?;
+    /// # Ok::<(), verbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Of ibv_advise_mr(3): EOPNOTSUPP if the device cannot; EINVAL for a region that is not on
+    /// demand, and past its end.
+    pub fn prefetch(&self, range: Range<usize>, how: Prefetch) -> Result<()> {
+        let advice = match how {
+            Prefetch::Read => IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
+            Prefetch::Write => IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+            Prefetch::Present => IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+        };
+        let length = range.end.saturating_sub(range.start);
+        let flags = IB_UVERBS_ADVISE_MR_FLAG_FLUSH;
+        self.0.region().advise(range.start, length, advice, flags)
+    }
+
     /// The eight bytes at an offset as an integer of the host's byte order, as atomic operations
     /// see them.
     ///
@@ -265,6 +312,18 @@ impl fmt::Debug for MemoryRegion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("MemoryRegion").field(&self.remote()).finish()
     }
+}
+
+/// What the device is to fetch pages for: the advice of ibv_advise_mr(3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Prefetch {
+    /// To read them.
+    Read,
+    /// To write to them, too.
+    Write,
+    /// Those that the process has; none is brought in.
+    Present,
 }
 
 /// A part of a [`MemoryRegion`], for a local request.

@@ -107,6 +107,13 @@ unsafe extern "C" {
         length: usize,
         access: c_int,
     ) -> *mut ibv_mr;
+    pub fn ibv_reg_mr_iova2(
+        pd: *mut ibv_pd,
+        addr: *mut c_void,
+        length: usize,
+        iova: u64,
+        access: c_uint,
+    ) -> *mut ibv_mr;
     pub fn ibv_event_type_str(event: ibv_event_type) -> *const c_char;
     pub fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char;
     pub fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;

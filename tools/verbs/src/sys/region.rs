@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use kit::abi::{IBV_ACCESS_ZERO_BASED, ibv_mr, ibv_sge};
+use kit::abi::{IBV_ACCESS_ZERO_BASED, ibv_mr, ibv_sge, kernel::ib_uverbs_advise_mr_advice};
 
 use super::{
     device_memory,
     extended::extended,
-    object::{Object, made},
+    object::{Object, made, status},
     pages::Pages,
     raw,
 };
@@ -37,6 +37,8 @@ enum Memory {
     Device {
         _memory: Arc<device_memory::Memory>,
     },
+    /// There is none.
+    Null,
 }
 
 /// A part of a DMA buffer.
@@ -67,6 +69,62 @@ impl Region {
             let mr = raw::ibv_reg_mr(pd_at, at.cast(), length, access);
             Self::of("ibv_reg_mr", mr, (memory, pd), (address, length))
         }
+    }
+
+    /// ibv_reg_mr_iova2(3): new memory of this process, at another address in requests.
+    pub(crate) fn placed(
+        pd: &ProtectionDomain,
+        length: usize,
+        address: u64,
+        access: u32,
+    ) -> Result<Self> {
+        const VERB: &str = "ibv_reg_mr_iova2";
+        let end = u64::try_from(length)
+            .ok()
+            .and_then(|length| address.checked_add(length));
+        end.ok_or(Error::new(VERB, libc::EINVAL).because("the addresses end before the memory"))?;
+        let pages = Pages::new(length)?;
+        let (at, length) = (pages.as_ptr(), pages.length());
+        // The device and other processes access the memory by its address.
+        at.expose_provenance();
+        let memory = Memory::Host(pages);
+        let pd_at = pd.object().as_ptr();
+        // SAFETY: the domain lives; the pages stay until the registration is given up.
+        unsafe {
+            let mr = raw::ibv_reg_mr_iova2(pd_at, at.cast(), length, address, access);
+            Self::of(VERB, mr, (memory, pd), (address, length))
+        }
+    }
+
+    /// ibv_alloc_null_mr(3).
+    pub(crate) fn null(pd: &ProtectionDomain) -> Result<Self> {
+        const VERB: &str = "ibv_alloc_null_mr";
+        let verb = extended!(pd.context().object(), "ibv_alloc_null_mr", alloc_null_mr)?;
+        // SAFETY: the domain lives, and is kept.
+        unsafe {
+            let mr = verb(pd.object().as_ptr());
+            Self::of(VERB, mr, (Memory::Null, pd), (0, usize::MAX))
+        }
+    }
+
+    /// ibv_advise_mr(3), of a range. The advice is one that changes no memory.
+    pub(crate) fn advise(
+        &self,
+        offset: usize,
+        length: usize,
+        advice: ib_uverbs_advise_mr_advice,
+        flags: u32,
+    ) -> Result<()> {
+        const VERB: &str = "ibv_advise_mr";
+        let pd = self.domain();
+        let verb = extended!(pd.context().object(), "ibv_advise_mr", advise_mr)?;
+        let mut sge = self
+            .sge(offset, length)
+            .ok_or(Error::new(VERB, libc::EINVAL).because("the range reaches past the end"))?;
+        // SAFETY: domain and region live; the list of one range lives during the call.
+        status(VERB, unsafe {
+            verb(pd.object().as_ptr(), advice, flags, &raw mut sge, 1)
+        })
     }
 
     /// ibv_reg_dmabuf_mr(3).
@@ -135,7 +193,7 @@ impl Region {
     fn pages(&self) -> Option<&Pages> {
         match &self.mr.0 {
             Memory::Host(pages) => Some(pages),
-            Memory::Dmabuf | Memory::Device { .. } => None,
+            Memory::Dmabuf | Memory::Device { .. } | Memory::Null => None,
         }
     }
 

@@ -1,7 +1,7 @@
 use std::{os::fd::AsFd, ptr::NonNull, sync::Arc};
 
 use super::{Pair, filled, one, open, pair};
-use verbs::{Access, MemoryOwner, ReceiveRequest, SendRequest};
+use verbs::{Access, MemoryOwner, MemoryRegion, Prefetch, ReceiveRequest, SendRequest};
 
 /// Memory whose end is observed.
 struct Counted(Vec<u8>, #[allow(dead_code)] Arc<()>);
@@ -142,4 +142,76 @@ fn memory_and_requests_have_the_traits_of_plain_values() {
     check::<verbs::SendRequest>();
     check::<verbs::ReceiveRequest>();
     check::<verbs::Completion>();
+}
+
+#[test]
+fn memory_has_the_addresses_that_were_chosen() {
+    let access = Access::REMOTE_WRITE;
+    let Pair { pd, queues, ends } = pair(access, |one| one);
+    let region = pd.memory_region_at(4096, 1 << 40, access).unwrap();
+    assert_eq!(region.remote().address, 1 << 40);
+    let part = region.remote().slice(100..107).unwrap();
+    ends[0]
+        .post(SendRequest::write(filled(&pd, b"written"), part))
+        .unwrap();
+    one(&queues[0]).success().unwrap();
+    let mut bytes = [0; 7];
+    region.read(100, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"written");
+    // It is the memory of a local request, too.
+    ends[1]
+        .post_receive(ReceiveRequest::new(pd.buffer(16).unwrap()))
+        .unwrap();
+    ends[0]
+        .post(SendRequest::send(region.slice(100..107).unwrap()))
+        .unwrap();
+    let done = one(&queues[1]).success().unwrap();
+    assert_eq!(&done.into_buffer().unwrap()[..7], b"written");
+    let past = pd.memory_region_at(4096, u64::MAX - 4095, access);
+    assert_eq!(past.unwrap_err().errno(), libc::EINVAL);
+}
+
+#[test]
+fn a_region_without_memory_swallows_bytes() {
+    let Pair { pd, queues, ends } = pair(Access::LOCAL, |one| one);
+    let nothing = pd.null_region().unwrap();
+    let front = nothing.slice(1 << 30..(1 << 30) + 4).unwrap();
+    let receive = ReceiveRequest::new(front).and(pd.buffer(8).unwrap());
+    ends[1].post_receive(receive).unwrap();
+    ends[0]
+        .post(SendRequest::send(filled(&pd, b"lostkept")))
+        .unwrap();
+    one(&queues[0]).success().unwrap();
+    let done = one(&queues[1]).success().unwrap();
+    assert_eq!(done.bytes, 8);
+    assert_eq!(&done.into_buffer().unwrap()[..4], b"kept");
+    // Zeros come out of it.
+    ends[1]
+        .post_receive(ReceiveRequest::new(filled(&pd, b"########")))
+        .unwrap();
+    ends[0]
+        .post(SendRequest::send(nothing.slice(0..6).unwrap()))
+        .unwrap();
+    let done = one(&queues[1]).success().unwrap();
+    assert_eq!(&*done.into_buffer().unwrap(), b"\0\0\0\0\0\0##");
+    let refused = nothing.read(0, &mut [0; 4]).unwrap_err();
+    assert_eq!(refused.errno(), libc::EOPNOTSUPP);
+}
+
+#[test]
+fn pages_are_fetched_before_they_are_used() {
+    let pd = open().protection_domain().unwrap();
+    let region = pd.memory_region(1 << 16, Access::ON_DEMAND).unwrap();
+    for how in [Prefetch::Read, Prefetch::Write, Prefetch::Present] {
+        region.prefetch(4096..8192, how).unwrap();
+        region.prefetch(0..1 << 16, how).unwrap();
+    }
+    let refused = |region: &MemoryRegion, range| {
+        let refused = region.prefetch(range, Prefetch::Read).unwrap_err();
+        assert_eq!(refused.function(), "ibv_advise_mr");
+        refused.errno()
+    };
+    assert_eq!(refused(&region, 0..(1 << 16) + 1), libc::EINVAL);
+    let pinned = pd.memory_region(4096, Access::LOCAL).unwrap();
+    assert_eq!(refused(&pinned, 0..4096), libc::EINVAL);
 }
