@@ -45,6 +45,10 @@ pub enum Operation {
     FetchAdd,
     /// Atomic comparison and exchange.
     CompareSwap,
+    /// Eight bytes were written at once.
+    AtomicWrite,
+    /// What was written to a peer's memory has its place.
+    Flush,
     /// A message was received.
     Receive,
     /// A peer wrote to a memory region, with immediate data.

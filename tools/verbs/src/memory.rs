@@ -12,7 +12,8 @@ use std::{
 };
 
 use kit::abi::{
-    IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND, IBV_ACCESS_RELAXED_ORDERING,
+    IBV_ACCESS_FLUSH_GLOBAL, IBV_ACCESS_FLUSH_PERSISTENT, IBV_ACCESS_LOCAL_WRITE,
+    IBV_ACCESS_MW_BIND, IBV_ACCESS_ON_DEMAND, IBV_ACCESS_RELAXED_ORDERING,
     IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE, ibv_mr, ibv_sge,
     kernel::{
         IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
@@ -50,6 +51,11 @@ impl Access {
     /// The device fetches the pages of a region when it uses them, and they may be swapped out
     /// ([`MemoryRegion::prefetch`]). A queue pair and a window have no use for it.
     pub const ON_DEMAND: Self = Self(IBV_ACCESS_ON_DEMAND);
+    /// Flushes until all of this machine sees what was written
+    /// ([`SendRequest::flush`](crate::SendRequest::flush)).
+    pub const FLUSH_GLOBAL: Self = Self(IBV_ACCESS_FLUSH_GLOBAL);
+    /// Flushes until what was written outlives a loss of power. uroce has none: EINVAL.
+    pub const FLUSH_PERSISTENT: Self = Self(IBV_ACCESS_FLUSH_PERSISTENT);
     /// Writes of a device need not arrive in order.
     pub const RELAXED_ORDERING: Self = Self(IBV_ACCESS_RELAXED_ORDERING);
 

@@ -222,6 +222,7 @@ impl<T: Transport> QueuePairBuilder<T> {
             srq: self.srq.clone(),
             sends,
             receives,
+            operations: 0,
         };
         let qp = match self.batches {
             false => calls::create_qp(parts, T::KIND, cap)?.0,

@@ -42,6 +42,7 @@ pub struct SendRequest {
     invalidated: Option<u32>,
     binding: Option<Binding>,
     srq: Option<u32>,
+    flush: (u8, u8),
     flags: ibv_send_flags,
 }
 
@@ -65,6 +66,7 @@ impl SendRequest {
             invalidated: None,
             binding: None,
             srq: None,
+            flush: (0, 0),
             flags: IBV_SEND_SIGNALED,
         }
     }
@@ -136,6 +138,74 @@ impl SendRequest {
             swap,
         });
         request
+    }
+
+    /// Writes eight bytes to eight aligned bytes of the peer's memory at once: no reader sees a
+    /// part of them. The peer's region has [`Access::REMOTE_WRITE`]. It is posted in a batch
+    /// ([`QueuePair::batch`](crate::QueuePair::batch)): ibv_wr_atomic_write(3).
+    ///
+    /// ```
+    /// use verbs::{Access, Operation, SendRequest};
+    /// # verbs::use_uroce("lo");
+    /// # let context = verbs::Device::find("uroce_lo")?.open()?;
+    /// # let pd = context.protection_domain()?;
+    /// # let cq = context.completion_queue(64)?;
+    /// # let access = Access::REMOTE_WRITE | Access::FLUSH_GLOBAL;
+    /// # let build = || pd.reliable(&cq).access(access).batches().build();
+    /// # let (a, b) = (build()?, build()?);
+    /// # let (at_a, at_b) = (a.endpoint(), b.endpoint());
+    /// # let (qp, b) = (a.connect(&at_b)?, b.connect(&at_a)?);
+    /// let region = pd.memory_region(4096, Access::REMOTE_WRITE | Access::FLUSH_GLOBAL)?;
+    /// # let remote = region.remote();
+    /// let mut batch = qp.batch();
+    /// batch.push(SendRequest::flush(remote, false))?;
+    /// batch.push(SendRequest::atomic_write(*b"complete", remote))?;
+    /// batch.post()?;
+    /// # let mut done = 0;
+    /// # while done < 2 {
+    /// for completion in cq.wait()? {
+    ///     completion.success()?;
+    /// #   done += 1;
+    /// }
+    /// # }
+    /// # let mut bytes = [0; 8];
+    /// # region.read(0, &mut bytes)?;
+    /// # assert_eq!(&bytes, b"complete");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn atomic_write(bytes: [u8; 8], remote: RemoteMemory) -> Self {
+        Self {
+            inline: Some(Box::new(bytes)),
+            ..Self::new(Operation::AtomicWrite)
+        }
+        .at(remote)
+    }
+
+    /// Completes when all that this queue pair has written to the peer's memory before can be seen
+    /// by all of the peer, or, if it is to be `persistent`, outlives a loss of power. The peer's
+    /// region and queue pair have [`Access::FLUSH_GLOBAL`] or [`Access::FLUSH_PERSISTENT`]. It is
+    /// posted in a batch: ibv_wr_flush(3).
+    pub fn flush(remote: RemoteMemory, persistent: bool) -> Self {
+        Self::flushes(remote, persistent, IBV_FLUSH_RANGE)
+    }
+
+    /// The same for the whole region that the memory is a part of.
+    pub fn flush_region(remote: RemoteMemory, persistent: bool) -> Self {
+        Self::flushes(remote, persistent, IBV_FLUSH_MR)
+    }
+
+    fn flushes(remote: RemoteMemory, persistent: bool, level: ibv_selectivity_level) -> Self {
+        let placement = match persistent {
+            true => IBV_FLUSH_PERSISTENT,
+            false => IBV_FLUSH_GLOBAL,
+        };
+        // Numbers of both enumerations fit.
+        let number = |of: u32| u8::try_from(of).unwrap_or(0);
+        Self {
+            flush: (number(placement), number(level)),
+            ..Self::new(Operation::Flush)
+        }
+        .at(remote)
     }
 
     /// Binds a window to a part of a region, which has [`Access::WINDOW`]; a peer then has this
@@ -257,6 +327,8 @@ impl SendRequest {
             (Operation::Read, None, false) => IBV_WR_RDMA_READ,
             (Operation::FetchAdd, None, false) => IBV_WR_ATOMIC_FETCH_AND_ADD,
             (Operation::CompareSwap, None, false) => IBV_WR_ATOMIC_CMP_AND_SWP,
+            (Operation::AtomicWrite, None, false) => IBV_WR_ATOMIC_WRITE,
+            (Operation::Flush, None, false) => IBV_WR_FLUSH,
             (Operation::Bind, None, false) => IBV_WR_BIND_MW,
             (Operation::Invalidate, None, true) => IBV_WR_LOCAL_INV,
             _ => return None,
@@ -300,6 +372,10 @@ impl SendRequest {
         if self.atomic.is_some() && (self.length() != 8 || remote.address & 7 != 0) {
             return Err("an atomic operation has eight bytes and an aligned remote address");
         }
+        let writes = self.operation == Operation::AtomicWrite;
+        if writes && remote.address & 7 != 0 {
+            return Err("an atomic write has an aligned remote address");
+        }
         let mut domains = self.segments.iter().map(Segment::domain);
         if !domains.all(|one| one.same(pd)) {
             return Err("memory of another protection domain");
@@ -320,7 +396,8 @@ impl SendRequest {
                 return Err("a window of type 2 is invalidated, not unbound");
             }
         }
-        if !moves && !self.segments.is_empty() {
+        let local = moves && !writes && self.operation != Operation::Flush;
+        if !local && !self.segments.is_empty() {
             return Err("the operation has no memory");
         }
         self.opcode()
@@ -377,6 +454,7 @@ impl SendRequest {
             receiver: to.map_or((0, 0), |to| (to.number, to.qkey)),
             invalidated: self.invalidated.unwrap_or(0),
             srq: self.srq,
+            flush: self.flush,
         }
     }
 
@@ -387,6 +465,11 @@ impl SendRequest {
         to: Option<Receiver>,
     ) -> Result<(), PostError<Self>> {
         let to = to.as_ref();
+        if matches!(self.operation, Operation::AtomicWrite | Operation::Flush) {
+            let invalid = Error::new("ibv_post_send", libc::EINVAL);
+            let invalid = invalid.because("the operation is posted in a batch alone");
+            return Err(PostError::new(invalid, self));
+        }
         let opcode = match self.check(kind, &qp.pd, to.map(|to| &to.address)) {
             Ok(opcode) => opcode,
             Err(reason) => {

@@ -28,14 +28,22 @@ pub(crate) fn post(qp: &Qp, entries: &[Entry<'_>]) -> Result<()> {
         return Err(invalid.because("the queue pair was built without `batches`"));
     }
     // All that can be refused without the device.
-    let lists = entries.iter().map(|(_, request, details)| {
-        let empty = matches!(details.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW);
-        match empty {
+    let lists = entries.iter().map(
+        |(_, request, details)| match has_no_memory(details.opcode) {
             true => Ok(Sges::new()),
             false => sges(request, details.inline, VERB),
-        }
-    });
+        },
+    );
     let lists: Vec<Sges> = lists.collect::<Result<_>>()?;
+    // The functions for others may not even have a place.
+    let has = |(_, _, details): &Entry<'_>| match details.opcode {
+        IBV_WR_FLUSH => qp.operations & IBV_QP_EX_WITH_FLUSH != 0,
+        IBV_WR_ATOMIC_WRITE => qp.operations & IBV_QP_EX_WITH_ATOMIC_WRITE != 0,
+        _ => true,
+    };
+    if !entries.iter().all(has) {
+        return Err(none.because("the device has no such operation"));
+    }
     let mut binds: Vec<(&Binding, Last)> = Vec::new();
     // SAFETY: an extended queue pair has these functions. Between the first and the last one it is
     // locked by the device, and this thread calls no others.
@@ -71,6 +79,14 @@ pub(crate) fn post(qp: &Qp, entries: &[Entry<'_>]) -> Result<()> {
         }
     }
     done
+}
+
+/// Whether requests of this operation name no memory of this end.
+fn has_no_memory(opcode: ibv_wr_opcode) -> bool {
+    matches!(
+        opcode,
+        IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_ATOMIC_WRITE | IBV_WR_FLUSH
+    )
 }
 
 /// A function of an extended queue pair.
@@ -114,6 +130,19 @@ unsafe fn operation(
             IBV_WR_ATOMIC_FETCH_AND_ADD => {
                 function!(at, wr_atomic_fetch_add)(at, rkey, address, first);
             }
+            IBV_WR_ATOMIC_WRITE => {
+                let none = Error::new("ibv_wr_atomic_write", libc::EINVAL);
+                let word: &[u8; 8] = details
+                    .inline
+                    .and_then(|word| word.try_into().ok())
+                    .ok_or(none)?;
+                function!(at, wr_atomic_write)(at, rkey, address, word.as_ptr().cast());
+            }
+            IBV_WR_FLUSH => {
+                let (placement, level) = details.flush;
+                let length = usize::try_from(remote.length).unwrap_or(usize::MAX);
+                function!(at, wr_flush)(at, rkey, address, length, placement, level);
+            }
             IBV_WR_LOCAL_INV => function!(at, wr_local_inv)(at, details.invalidated),
             IBV_WR_BIND_MW => {
                 let bind = function!(at, wr_bind_mw);
@@ -153,7 +182,7 @@ unsafe fn memory(
             function!(at, wr_set_xrc_srqn)(at, srq);
         }
         match (details.flags & IBV_SEND_INLINE != 0, sges.as_slice()) {
-            _ if matches!(details.opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) => {}
+            _ if has_no_memory(details.opcode) => {}
             (true, pieces) => {
                 let piece = |sge: &ibv_sge| ibv_data_buf {
                     addr: ptr::with_exposed_provenance_mut(usize::try_from(sge.addr).unwrap_or(0)),

@@ -439,6 +439,8 @@ pub(crate) struct Objects {
     pub srq: Option<Shared>,
     pub sends: Arc<WorkQueue>,
     pub receives: Arc<WorkQueue>,
+    /// The operations that it has for batches: `enum ibv_qp_create_send_ops_flags`.
+    pub operations: u32,
 }
 
 /// A queue pair.

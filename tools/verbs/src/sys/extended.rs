@@ -105,22 +105,21 @@ pub(crate) fn limit_rate(qp: &Qp, limit: RateLimit) -> Result<()> {
 }
 
 /// A queue pair whose requests are posted in batches: ibv_create_qp_ex(3).
-pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> Result<Qp> {
+pub(crate) fn create_qp(mut parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> Result<Qp> {
     const MESSAGES: u32 = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     const WRITES: u32 = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     const RELIABLE: u32 = IBV_QP_EX_WITH_RDMA_READ
         | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
         | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     const WINDOWS: u32 = IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-    // A device refuses a set that it has not in full; some have no windows.
+    const ALL: u32 = MESSAGES | WRITES | RELIABLE | WINDOWS | IBV_QP_EX_WITH_SEND_WITH_INV;
+    const MEMORY: u32 = IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_FLUSH;
+    // A device refuses a set that it has not in full; some have no windows, and few have flushes.
     let sets: &[u32] = match kind {
         IBV_QPT_UD => &[MESSAGES],
         IBV_QPT_RAW_PACKET => &[IBV_QP_EX_WITH_SEND],
         IBV_QPT_UC => &[MESSAGES | WRITES | WINDOWS, MESSAGES | WRITES],
-        _ => &[
-            MESSAGES | WRITES | RELIABLE | WINDOWS | IBV_QP_EX_WITH_SEND_WITH_INV,
-            MESSAGES | WRITES | RELIABLE,
-        ],
+        _ => &[ALL | MEMORY, ALL, MESSAGES | WRITES | RELIABLE],
     };
     const VERB: &str = "ibv_create_qp_ex";
     let device = parts.pd.context().object();
@@ -140,8 +139,11 @@ pub(crate) fn create_qp(parts: Objects, kind: ibv_qp_type, cap: ibv_qp_cap) -> R
         (attr.cap, attr.send_ops_flags) = (cap, u64::from(*set));
         // SAFETY: all objects live, and are kept.
         match made(VERB, unsafe { verb(device.as_ptr(), &raw mut attr) }) {
-            // SAFETY: the queue pair is new.
-            Ok(at) => return Ok(unsafe { Object::new(at, raw::ibv_destroy_qp, parts) }),
+            Ok(at) => {
+                parts.operations = *set;
+                // SAFETY: the queue pair is new.
+                return Ok(unsafe { Object::new(at, raw::ibv_destroy_qp, parts) });
+            }
             Err(error) => failed = error,
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct Details<'a> {
     pub invalidated: u32,
     /// The receive queue of XRC.
     pub srq: Option<u32>,
+    /// Of a flush: `enum ibv_placement_type`, `enum ibv_selectivity_level`.
+    pub flush: (u8, u8),
 }
 
 pub(crate) type Sges = SmallVec<[ibv_sge; 4]>;

@@ -213,3 +213,60 @@ fn datagrams_of_a_batch_have_their_receivers() {
         assert_eq!((done.bytes, done.source), (48, ends[0].number()));
     }
 }
+
+#[test]
+fn words_are_written_at_once_and_flushed() {
+    let access = Access::REMOTE_WRITE | Access::FLUSH_GLOBAL;
+    let Pair { pd, queues, ends } = pair(access, |one| one.batches());
+    let region = pd.memory_region(4096, access).unwrap();
+    let remote = region.remote();
+    let word = remote.slice(8..16).unwrap();
+    let mut batch = ends[0].batch();
+    for request in [
+        SendRequest::write(filled(&pd, b"written"), remote),
+        SendRequest::flush(remote.slice(0..7).unwrap(), false),
+        SendRequest::atomic_write(*b"complete", word),
+        SendRequest::flush_region(word, false),
+    ] {
+        batch.push(request).unwrap();
+    }
+    batch.post().unwrap();
+    let done = take(&queues[0], 4);
+    assert!(done.iter().all(|one| one.result.is_ok()));
+    let operations: Vec<_> = done.iter().map(|one| one.operation).collect();
+    assert_eq!(
+        operations,
+        [
+            Operation::Write,
+            Operation::Flush,
+            Operation::AtomicWrite,
+            Operation::Flush
+        ]
+    );
+    let mut bytes = [0; 16];
+    region.read(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"written\0complete");
+
+    // Neither has a form beside batches.
+    let refused = ends[0].post(SendRequest::flush(remote, false)).unwrap_err();
+    assert_eq!(refused.error.errno(), libc::EINVAL);
+    let mut batch = ends[0].batch();
+    for wrong in [
+        SendRequest::atomic_write([0; 8], remote.slice(4..12).unwrap()),
+        SendRequest::atomic_write([0; 8], remote.slice(0..4).unwrap()),
+        SendRequest::atomic_write([0; 8], word).and(pd.buffer(8).unwrap()),
+        SendRequest::flush(remote, false).immediate(1),
+    ] {
+        let refused = batch.push(wrong).unwrap_err();
+        assert_eq!(refused.error.errno(), libc::EINVAL);
+        assert!(refused.error.reason().is_some());
+    }
+    // A region that does not allow it.
+    let plain = pd.memory_region(4096, Access::REMOTE_WRITE).unwrap();
+    let flush = SendRequest::flush(plain.remote(), false);
+    batch.push(flush).unwrap();
+    batch.post().unwrap();
+    assert!(one(&queues[0]).result.is_err());
+    let persistent = pd.memory_region(4096, Access::FLUSH_PERSISTENT);
+    assert_eq!(persistent.unwrap_err().errno(), libc::EINVAL);
+}
