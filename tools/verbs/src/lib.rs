@@ -168,7 +168,7 @@ pub use transport::{
     Acknowledged, Connected, Datagram, RawPacket, Reliable, Transport, Unreliable, XrcInitiator,
 };
 pub use window::MemoryWindow;
-pub use xrc::{XrcDomain, XrcReceiveQueue, XrcTarget};
+pub use xrc::{OpenedXrcTarget, XrcDomain, XrcReceiveQueue, XrcTarget};
 
 #[cfg(all(feature = "static", not(feature = "system")))]
 extern crate ferroverbs_static as _;

@@ -111,6 +111,25 @@ pub(crate) fn srq_number(srq: &Srq) -> Result<u32> {
 /// A receiving queue pair.
 pub(crate) type Target = Object<ibv_qp, XrcDomain>;
 
+/// ibv_open_qp(3): a receiving queue pair that was made before.
+pub(crate) fn open_target(domain: &XrcDomain, number: u32) -> Result<Target> {
+    const VERB: &str = "ibv_open_qp";
+    let device = domain.context().object();
+    let open = extended!(device, "ibv_open_qp", open_qp)?;
+    let mut attr = ibv_qp_open_attr {
+        comp_mask: IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+        qp_num: number,
+        xrcd: domain.object().as_ptr(),
+        qp_context: ptr::null_mut(),
+        qp_type: IBV_QPT_XRC_RECV,
+    };
+    // SAFETY: the domain lives, and is kept. The object is new.
+    unsafe {
+        let at = made(VERB, open(device.as_ptr(), &raw mut attr))?;
+        Ok(Object::new(at, raw::ibv_destroy_qp, domain.clone()))
+    }
+}
+
 /// ibv_create_qp_ex(3).
 pub(crate) fn create_target(domain: &XrcDomain) -> Result<Target> {
     const VERB: &str = "ibv_create_qp_ex";

@@ -2,7 +2,7 @@
 
 use std::{fmt, os::fd::BorrowedFd, sync::Arc};
 
-use super::{XrcReceiveQueue, XrcTarget};
+use super::{OpenedXrcTarget, XrcReceiveQueue, XrcTarget};
 use crate::{
     completion::CompletionQueue, context::Context, domain::ProtectionDomain, error::Result,
     memory::Access, sys::xrc,
@@ -76,6 +76,17 @@ impl XrcDomain {
     /// Of ibv_create_qp_ex(3), ibv_query_port(3), ibv_query_gid_ex(3), ibv_modify_qp(3).
     pub fn target(&self, access: Access) -> Result<XrcTarget> {
         XrcTarget::new(self, access)
+    }
+
+    /// Opens a receiving queue pair that this process or another one has made in the domain
+    /// ([`Context::xrc_domain_of`]), by its number. It receives until all that opened it, and its
+    /// maker, have dropped it.
+    ///
+    /// # Errors
+    /// Of ibv_open_qp(3): EINVAL if the domain has no such queue pair, EOPNOTSUPP if the
+    /// device cannot.
+    pub fn open_target(&self, number: u32) -> Result<OpenedXrcTarget> {
+        OpenedXrcTarget::new(self, number)
     }
 }
 

@@ -7,4 +7,4 @@ mod target;
 
 pub use domain::XrcDomain;
 pub use receive_queue::XrcReceiveQueue;
-pub use target::XrcTarget;
+pub use target::{OpenedXrcTarget, XrcTarget};

@@ -90,3 +90,26 @@ impl fmt::Debug for XrcTarget {
         shown.finish_non_exhaustive()
     }
 }
+
+/// A receiving queue pair that was made before ([`XrcDomain::open_target`]).
+pub struct OpenedXrcTarget(xrc::Target);
+
+impl OpenedXrcTarget {
+    pub(super) fn new(domain: &XrcDomain, number: u32) -> Result<Self> {
+        xrc::open_target(domain, number).map(Self)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        calls::qp_number(&self.0)
+    }
+}
+
+impl fmt::Debug for OpenedXrcTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("OpenedXrcTarget");
+        shown.field("number", &self.number());
+        shown.finish_non_exhaustive()
+    }
+}

@@ -10,8 +10,8 @@ struct Ends {
     received: [CompletionQueue; 2],
     initiator: QueuePair<XrcInitiator>,
     queues: [XrcReceiveQueue; 2],
-    _target: XrcTarget,
-    _domain: XrcDomain,
+    target: XrcTarget,
+    domain: XrcDomain,
 }
 
 fn ends() -> Ends {
@@ -33,8 +33,8 @@ fn ends() -> Ends {
         received,
         initiator,
         queues,
-        _target: target,
-        _domain: domain,
+        target,
+        domain,
     }
 }
 
@@ -150,4 +150,29 @@ fn the_domain_of_a_file_is_one_for_all_who_open_it() {
         .unwrap();
     assert_eq!(super::one(&received).success().unwrap().bytes, 6);
     super::one(&sent).success().unwrap();
+}
+
+#[test]
+fn a_target_receives_as_long_as_it_is_open() {
+    let ends = ends();
+    let number = ends.target.endpoint().number;
+    let opened = ends.domain.open_target(number).unwrap();
+    assert_eq!(opened.number(), number);
+    let [queue, _] = &ends.queues;
+    let send = || {
+        let receive = ReceiveRequest::new(ends.pd.buffer(16).unwrap());
+        queue.post_receive(receive).unwrap();
+        let message = SendRequest::send(filled(&ends.pd, b"message"));
+        let message = message.receive_queue(queue.number());
+        ends.initiator.post(message).unwrap();
+        one(&ends.sent).result
+    };
+    drop(ends.target);
+    send().unwrap();
+    assert_eq!(one(&ends.received[0]).success().unwrap().bytes, 7);
+    drop(opened);
+    assert!(send().is_err());
+    let none = ends.domain.open_target(number).unwrap_err();
+    assert_eq!(none.function(), "ibv_open_qp");
+    assert_eq!(none.errno(), libc::EINVAL);
 }
