@@ -1,5 +1,5 @@
-//! The layouts of `kit::abi` and of librdmacm, which rustc asserts for every architecture, compared
-//! with those of the C compiler for an architecture.
+//! The layouts of `kit::abi`, which rustc asserts for every architecture, compared with those of the
+//! C compiler for an architecture.
 //!
 //! Structures that Debian's `verbs.h`, `sa.h` and `rdma_cma.h` declare are compared with these
 //! headers, which are rdma-core's; those of providers with this project's `driver.h`.
@@ -60,10 +60,12 @@ struct Layout<'a> {
 /// What the compiler reports; there are too few structures.
 pub fn compare(dirs: &Dirs, inside: &Inside, machine: &Machine) -> Result<()> {
     let mut declared = String::new();
-    for dir in ["providers/kit/src/abi", "rdmacm/src/abi"] {
-        // Those below are the kernel's, which have no mutex.
-        read(&dirs.root.join(dir), false, &mut declared)?;
-    }
+    // Those below are the kernel's, which have no mutex.
+    read(
+        &dirs.root.join("providers/kit/src/abi"),
+        false,
+        &mut declared,
+    )?;
     let layouts: Vec<_> = layouts(&declared).collect();
     let headers = inside.root().join(PUBLIC_AT);
     let mut public = BTreeSet::new();

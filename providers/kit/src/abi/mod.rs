@@ -39,6 +39,7 @@ mod prelude {
 }
 
 mod ah;
+pub mod cma;
 mod cmd;
 mod comp_cntr;
 mod context;

@@ -409,9 +409,9 @@ pub(crate) fn port(id: &Cm) -> u8 {
 pub(crate) fn addresses(id: &Cm) -> [Option<SocketAddr>; 2] {
     // SAFETY: the id lives; the members are plain bytes, as long as `Storage`.
     unsafe {
-        let route = &raw const (*id.as_ptr()).route;
-        let source = (&raw const (*route).src_storage).cast::<Storage>();
-        let destination = (&raw const (*route).dst_storage).cast::<Storage>();
+        let addr = &raw const (*id.as_ptr()).route.addr;
+        let source = (&raw const (*addr).src_storage).cast::<Storage>();
+        let destination = (&raw const (*addr).dst_storage).cast::<Storage>();
         [source, destination].map(|at| at.read_volatile().address())
     }
 }
