@@ -45,10 +45,6 @@ pub enum Operation {
     FetchAdd,
     /// Atomic comparison and exchange.
     CompareSwap,
-    /// Eight bytes were written at once.
-    AtomicWrite,
-    /// What was written to a peer's memory has its place.
-    Flush,
     /// A message was received.
     Receive,
     /// A peer wrote to a memory region, with immediate data.
@@ -67,6 +63,10 @@ pub enum Operation {
     MatchTag,
     /// A message that met a tag was received.
     ReceiveTagged,
+    /// Eight bytes were written at once.
+    AtomicWrite,
+    /// Bytes that were written to a peer's memory are visible to it, or stored.
+    Flush,
 }
 
 /// Why a request failed: `enum ibv_wc_status`, [`abi`](crate::abi)`::IBV_WC_*`.

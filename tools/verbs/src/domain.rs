@@ -113,8 +113,9 @@ impl ProtectionDomain {
         MemoryRegion::placed(self, length, address, access)
     }
 
-    /// Makes a region without memory for local requests: zeros are read from it, and what is
-    /// written to it is lost. A part of a message that nobody needs goes there.
+    /// Makes a region without memory for local requests: zeros are read from it, and bytes
+    /// that are written to it are lost. A part of a message that the program does not need is
+    /// received there.
     ///
     /// ```
     /// # verbs::use_uroce("lo");

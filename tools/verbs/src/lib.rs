@@ -45,11 +45,11 @@
 //! [`Device`], [`Context`] (an open device), [`ProtectionDomain`], [`Buffer`] and [`MemoryRegion`],
 //! [`CompletionQueue`] and [`CompletionChannel`], [`QueuePair`] (made by a [`QueuePairBuilder`]),
 //! [`SharedReceiveQueue`], [`AddressHandle`], [`MemoryWindow`], [`DeviceMemory`],
-//! [`XrcDomain`], [`TagQueue`](tag_matching::TagQueue). Each holds counted references to the objects that it was
-//! made with; so none is destroyed too early, whatever the order in which a program drops them.
-//! An object that the library refuses to destroy keeps those objects, for good. Objects of
-//! different open devices, or a shared receive queue of another protection domain, do not work
-//! together: `build` fails with EINVAL.
+//! [`XrcDomain`], [`TagQueue`](tag_matching::TagQueue). Each holds counted references to the
+//! objects that it was made with; so none is destroyed too early, whatever the order in which a
+//! program drops them. An object that the library refuses to destroy keeps those objects, for good.
+//! Objects of different open devices, or a shared receive queue of another protection domain, do
+//! not work together: `build` fails with EINVAL.
 //!
 //! # Memory
 //! A [`Buffer`] is registered memory that only this program accesses; it is a slice of bytes. A

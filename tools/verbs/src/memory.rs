@@ -51,10 +51,10 @@ impl Access {
     /// The device fetches the pages of a region when it uses them, and they may be swapped out
     /// ([`MemoryRegion::prefetch`]). A queue pair and a window have no use for it.
     pub const ON_DEMAND: Self = Self(IBV_ACCESS_ON_DEMAND);
-    /// Flushes until all of this machine sees what was written
+    /// Flushes until the bytes that were written are visible to all of this machine
     /// ([`SendRequest::flush`](crate::SendRequest::flush)).
     pub const FLUSH_GLOBAL: Self = Self(IBV_ACCESS_FLUSH_GLOBAL);
-    /// Flushes until what was written outlives a loss of power. uroce has none: EINVAL.
+    /// Flushes until the bytes that were written outlive a loss of power. uroce has none: EINVAL.
     pub const FLUSH_PERSISTENT: Self = Self(IBV_ACCESS_FLUSH_PERSISTENT);
     /// Writes of a device need not arrive in order.
     pub const RELAXED_ORDERING: Self = Self(IBV_ACCESS_RELAXED_ORDERING);

@@ -1,5 +1,5 @@
-//! The layouts of `kit::abi`, which rustc asserts for every architecture, compared with those of the
-//! C compiler for an architecture.
+//! The layouts of `kit::abi`, which rustc asserts for every architecture, compared with those of
+//! the C compiler for an architecture.
 //!
 //! Structures that Debian's `verbs.h`, `sa.h` and `rdma_cma.h` declare are compared with these
 //! headers, which are rdma-core's; those of providers with this project's `driver.h`.

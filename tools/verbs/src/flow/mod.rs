@@ -99,8 +99,8 @@ impl QueuePair<RawPacket> {
     /// Receives the frames that meet a rule, until the flow is dropped.
     ///
     /// # Errors
-    /// Of ibv_create_flow(3): EINVAL for a rule that contradicts itself, and for counters or actions
-    /// of another open device; EOPNOTSUPP for a rule that the device does not have.
+    /// Of ibv_create_flow(3): EINVAL for a rule that contradicts itself, and for counters or
+    /// actions of another open device; EOPNOTSUPP for a rule that the device does not have.
     pub fn flow(&self, rule: &Rule) -> Result<Flow> {
         let receiver = sys::Receiver::Own(Arc::clone(&self.inner.qp));
         Flow::new(receiver, rule, self.inner.route.port)

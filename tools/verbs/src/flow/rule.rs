@@ -254,8 +254,7 @@ impl Rule {
         self.spec(IBV_FLOW_SPEC_ACTION_COUNT, size, offset, &at)
     }
 
-    /// Decrypts or encrypts the frames, which go on to rules of lower priority and to the queue
-    /// pair.
+    /// Decrypts or encrypts the frames, before other rules and the queue pair get them.
     pub fn action(mut self, action: &EspAction) -> Self {
         self.actions.push(action.clone());
         let size = size_of::<ibv_flow_spec_action_handle>();

@@ -174,7 +174,7 @@ fn an_action_has_its_parameters_and_stays_as_long_as_its_rules() {
     assert_eq!(kinds, [(IBV_FLOW_SPEC_IPV4, 8), (IBV_FLOW_SPEC_UDP, 4)]);
     assert_eq!(seen.around[0].1[4..], [127, 0, 0, 1]);
 
-    // What is not set stays: no other part is passed.
+    // Parts that are not set stay: none of them is passed.
     let change = EspParameters::new().extended_sequence(8);
     action.modify(&change).unwrap();
     let seen = last();

@@ -1,6 +1,6 @@
 //! A device with tag matching, rules of all kinds and flow actions, for tests: one of uroce, whose
 //! context and completion queues have functions of this file in the place of those that uroce has
-//! not. What they were passed, and what they are to report, is kept by thread.
+//! not. Their arguments, and the completions that they report, are kept by thread.
 
 use std::{cell::RefCell, collections::VecDeque, ffi::c_int, ptr};
 
@@ -47,7 +47,7 @@ pub(crate) struct State {
     create_srq: Option<CreateSrq>,
     create_cq: Option<CreateCq>,
     operate: Option<Operate>,
-    /// Calls about tags go on to uroce.
+    /// Calls about tags are passed to uroce.
     pub passes: bool,
     /// What the last tag matching queue was made with.
     pub srq: Option<ibv_srq_init_attr_ex>,
@@ -126,7 +126,7 @@ unsafe extern "C" fn create_srq(
     }
 }
 
-/// A completion queue of which the test says what it reports.
+/// A completion queue that reports the completions of the test.
 unsafe extern "C" fn create_cq(
     context: *mut ibv_context,
     attr: *mut ibv_cq_init_attr_ex,

@@ -1,6 +1,6 @@
 //! Tag matching: ibv_create_srq_ex(3) with `IBV_SRQT_TM`, ibv_post_srq_ops(3).
 //!
-//! A tag has memory of its own, which belongs to its entry in the queue's list of tags from before
+//! A tag has separate memory, which belongs to its entry in the queue's list of tags from before
 //! the tag is added until one of these has been polled: a message that met the tag, with all its
 //! bytes; a completion that the tag was removed. If adding fails after it was posted, the memory
 //! stays until the queue is destroyed.

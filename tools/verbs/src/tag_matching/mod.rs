@@ -1,6 +1,6 @@
 //! Tag matching: a device gives messages to receive requests by their tag.
 //!
-//! A [`TagQueue`] is a shared receive queue with a list of tags, each with memory of its own. A
+//! A [`TagQueue`] is a shared receive queue with a list of tags, each with separate memory. A
 //! message begins with a [`Header`]; the device compares its tag with those of the list, from the
 //! oldest on, and writes what follows the header to the memory of the first that it meets. A
 //! message that meets none (an unexpected one) goes with its header to a receive request of the
@@ -32,7 +32,8 @@
 //!         match completion.operation {
 //!             Operation::ReceiveTagged => {
 //!                 let completion = completion.success()?;
-//!                 assert_eq!((completion.id, completion.tag().map(|tag| tag.value)), (7, Some(42)));
+//!                 assert_eq!(completion.id, 7);
+//!                 assert_eq!(completion.tag().map(|tag| tag.value), Some(42));
 //!                 return Ok(());
 //!             }
 //!             // A message that met no tag: the program looks for its tag by itself.

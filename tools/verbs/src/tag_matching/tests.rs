@@ -93,7 +93,7 @@ fn memory(completion: Completion) -> Vec<usize> {
 }
 
 #[test]
-fn a_queue_is_made_of_what_it_holds() {
+fn a_queue_is_made_with_its_sizes() {
     let bench = bench();
     let attr = fake::with(|state| state.srq.unwrap());
     assert_eq!(attr.srq_type, IBV_SRQT_TM);
@@ -219,7 +219,7 @@ fn a_removed_tag_returns_its_memory() {
     assert!(memory(failed).is_empty());
     assert_eq!(memory(bench.met(2, IBV_WC_SUCCESS, BOTH)), [64]);
 
-    // Each queue has names of its own.
+    // Each queue has separate names.
     let other = bench.pd.context().completion_queue_builder(64).tags();
     let other = bench.pd.tag_queue(&other.build().unwrap(), SIZE).unwrap();
     let added = bench.add(3);
