@@ -531,7 +531,7 @@ impl CompletionQueue {
             }
             let mut removed = None;
             queue.complete(place, |mut request, last| {
-                removed = request.removes.take();
+                removed = request.removal();
                 completions.push(match last {
                     true => Completion::new(request, wc, extra),
                     false => Completion::before(request, wc),

@@ -14,7 +14,7 @@ use crate::{
     memory::{Access, RegionSlice, RemoteMemory, Segment},
     sys::{
         calls,
-        flight::{InFlight, Unposted},
+        flight::{Effect, InFlight, Unposted},
         post,
         window::Binding,
     },
@@ -428,8 +428,7 @@ impl SendRequest {
             signaled: self.flags & IBV_SEND_SIGNALED != 0,
             segments: std::mem::take(&mut self.segments),
             address: to.map(|to| to.address.clone()),
-            binding: self.binding.clone().map(Box::new),
-            removes: None,
+            effect: self.binding.clone().map(Effect::Binds).map(Box::new),
         }
     }
 

@@ -30,7 +30,8 @@ mod action;
 mod counters;
 mod headers;
 mod rule;
-#[cfg(all(test, not(feature = "system")))]
+#[cfg(test)]
+#[cfg(not(feature = "system"))]
 mod tests;
 
 use std::{fmt, sync::Arc};

@@ -58,7 +58,7 @@ pub(crate) fn post(qp: &Qp, entries: &[Entry<'_>]) -> Result<()> {
                 (*at).wr_id = *wr_id;
                 (*at).wr_flags = details.flags & !IBV_SEND_INLINE;
                 if let Some(before) = operation(at, request, details)? {
-                    binds.extend(request.binding.as_deref().map(|binding| (binding, before)));
+                    binds.extend(request.binding().map(|binding| (binding, before)));
                 }
                 memory(at, request, details, sges)
             });
@@ -147,7 +147,7 @@ unsafe fn operation(
             IBV_WR_BIND_MW => {
                 let bind = function!(at, wr_bind_mw);
                 let none = Error::new("ibv_wr_bind_mw", libc::EINVAL);
-                let binding = request.binding.as_ref().ok_or(none)?;
+                let binding = request.binding().ok_or(none)?;
                 return binding
                     .by_request(|mw, rkey, info| {
                         bind(at, mw, rkey, info);

@@ -38,10 +38,15 @@ pub(crate) struct InFlight {
     pub segments: SmallVec<[Segment; 1]>,
     /// Where a datagram goes.
     pub address: Option<AddressHandle>,
-    /// The window that it binds.
-    pub binding: Option<Box<Binding>>,
-    /// The tag that it removes.
-    pub removes: Option<Box<Removal>>,
+    pub effect: Option<Box<Effect>>,
+}
+
+/// What a request does to other objects.
+pub(crate) enum Effect {
+    /// It binds a window.
+    Binds(Binding),
+    /// It removes a tag.
+    Removes(Removal),
 }
 
 impl InFlight {
@@ -53,8 +58,23 @@ impl InFlight {
             signaled: true,
             segments: SmallVec::new(),
             address: None,
-            binding: None,
-            removes: None,
+            effect: None,
+        }
+    }
+
+    /// The window that it binds.
+    pub(crate) fn binding(&self) -> Option<&Binding> {
+        match self.effect.as_deref()? {
+            Effect::Binds(binding) => Some(binding),
+            Effect::Removes(_) => None,
+        }
+    }
+
+    /// The tag that it removes.
+    pub(crate) fn removal(&mut self) -> Option<Removal> {
+        match *self.effect.take()? {
+            Effect::Removes(removal) => Some(removal),
+            Effect::Binds(_) => None,
         }
     }
 }
@@ -325,8 +345,7 @@ mod tests {
             signaled: id >= 12,
             segments: SmallVec::new(),
             address: None,
-            binding: None,
-            removes: None,
+            effect: None,
         }
     }
 

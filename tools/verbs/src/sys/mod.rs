@@ -12,7 +12,8 @@ pub(crate) mod calls;
 pub(crate) mod cm;
 pub(crate) mod device_memory;
 pub(crate) mod extended;
-#[cfg(all(test, not(feature = "system")))]
+#[cfg(test)]
+#[cfg(not(feature = "system"))]
 pub(crate) mod fake;
 pub(crate) mod flight;
 pub(crate) mod flow;

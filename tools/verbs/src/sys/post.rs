@@ -73,7 +73,7 @@ pub(crate) fn send(
 ) -> std::result::Result<(), Unposted> {
     const VERB: &str = "ibv_post_send";
     queue.post(VERB, request, |wr_id, request| {
-        if let Some(binding) = &request.binding {
+        if let Some(binding) = request.binding() {
             let kind = binding.window.kind();
             if kind == IBV_MW_TYPE_1 {
                 return binding.by_verb(qp, wr_id, details.flags);
@@ -109,7 +109,7 @@ pub(crate) fn send(
                 },
             },
         };
-        match &request.binding {
+        match request.binding() {
             None => chain(qp, &mut wr),
             Some(binding) => {
                 let posted = binding.by_request(|mw, rkey, info| {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use super::{
     extended::extended,
-    flight::{InFlight, Unposted, WorkQueue, numbers},
+    flight::{Effect, InFlight, Unposted, WorkQueue, numbers},
     object::{Object, made, status},
     post, raw,
 };
@@ -208,10 +208,10 @@ pub(crate) fn remove(srq: &Srq, entry: Entry, id: u64, handled: Option<u32>) -> 
     let mut tm = tm();
     tm.handle = entry.handle;
     let mut operation = InFlight::without_memory(id, Operation::RemoveTag);
-    operation.removes = Some(Box::new(Removal {
+    operation.effect = Some(Box::new(Effect::Removes(Removal {
         list: Arc::clone(&srq.tags),
         place: entry.place,
-    }));
+    })));
     // A device uses the name again for another tag when the completion of this one is polled.
     srq.cq.between_polls(|| {
         if srq.tags.tagged(entry.place).is_none() {

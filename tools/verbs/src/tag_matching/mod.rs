@@ -49,7 +49,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
-#[cfg(all(test, not(feature = "system")))]
+#[cfg(test)]
+#[cfg(not(feature = "system"))]
 mod tests;
 
 use std::{fmt, sync::Arc};
