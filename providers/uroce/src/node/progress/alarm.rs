@@ -30,6 +30,13 @@ const LONG: u64 = 1000 * cycles::IN_A_MICROSECOND;
 /// A thread that polls a queue with a backlog of completions looks for packets at one of so many
 /// polls.
 const BACKLOG: u64 = 8;
+/// Polls within a millisecond that make the progress thread back off: more than those of a program
+/// that is about to wait for an event.
+pub(super) const BUSY: u64 = 32;
+/// A look that takes longer counts as several polls: as many as make the progress thread back off
+/// if one follows the other within a millisecond. On a slow processor, or an emulated one, a look
+/// that finds packets takes as long as many that find none.
+const LOOK: u64 = 1000 * cycles::IN_A_MICROSECOND / BUSY;
 /// The longest wait that nothing ends early, in nanoseconds.
 const BLIND: u64 = 1_000_000;
 /// The numbers in the set of all: of the sockets by which this host's processes speak, and of the
@@ -133,6 +140,15 @@ impl Alarm {
     pub fn looked(&self) {
         self.looked.store(cycles::now(), Relaxed);
         self.poller.store(Thread::current().number(), Relaxed);
+    }
+
+    /// A look of a polling thread has ended that found something.
+    pub(super) fn has_looked(&self) {
+        let (began, now) = (self.looked.load(Relaxed), cycles::now());
+        self.looked.store(now, Relaxed);
+        let polls = self.polls.load(Relaxed);
+        let more = now.saturating_sub(began) / LOOK;
+        self.polls.store(polls.wrapping_add(more), Relaxed);
     }
 
     /// The thread that checked the sockets last, if one did.

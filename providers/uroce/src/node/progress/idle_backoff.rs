@@ -2,7 +2,7 @@
 //!
 //! Values of the progress thread alone; no lock.
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, BUSY};
 use crate::clock;
 use crate::node::transport::Transport;
 use kit::sys::thread::Thread;
@@ -16,9 +16,6 @@ pub(super) const BACKOFF: u64 = MILLISECOND;
 /// answer when a program that has polled stops without notice; the peer's timeout should be longer.
 pub(in crate::node) const LONG_BACKOFF: u64 = 8_000_000;
 const SHARE: u64 = 8;
-/// Polls within that time that make the progress thread back off: more than those of a program that
-/// is about to wait for an event.
-const BUSY: u64 = 32;
 /// How long the progress thread does not back off after it found packets that were left: the
 /// program polls rarely, and in between spins on memory that a peer writes.
 pub(super) const AWAKE: u64 = 10_000_000;

@@ -39,6 +39,10 @@
 //! processor with the progress thread otherwise, which would receive further messages for receive
 //! requests that are not posted again yet.
 //!
+//! *Slow processors*, or emulated ones. A look that finds packets may take as long as many that
+//! find none: longer than 1 ms in emulation. Therefore it counts as so many polls, and packets that
+//! wait meanwhile are not left.
+//!
 //! *Few processors.* With more programs than processors, a program may not poll because another one
 //! has its processor. That is no reason to stay awake: the thread would take three of four packets
 //! of MPI ranks, by the kernel's copies, and each one would stop a rank. Therefore the thread looks

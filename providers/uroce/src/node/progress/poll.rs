@@ -127,6 +127,9 @@ impl Progress {
         let quiet = inbox.is_for_rings() && !clock::may_have_come(transport.deadlines.next());
         let some = (!quiet || transport.alarm.has_some())
             && self.advance(&mut inbox, Look::Worthwhile, caller);
+        if some {
+            transport.alarm.has_looked();
+        }
         inbox.found(some);
         if inbox.waits_long() {
             drop(inbox);
@@ -195,7 +198,10 @@ mod tests {
         use crate::carrier::{Carrier, Sender};
         use crate::cm::Cm;
         use crate::namespace::there;
+        use crate::node::inbound::sources::{Sources, V4};
         use crate::node::inner::NodeInner;
+        use crate::node::progress::alarm::BUSY;
+        use crate::node::progress::thread::is_left;
         use crate::node::{Endpoint, Incoming};
         use kit::sync::Mutex;
         use kit::sys::epoll::wait;
@@ -408,6 +414,47 @@ mod tests {
             });
             let polls = polls.next().expect("it looked");
             assert!(alarm.polls.load(Relaxed) - before >= polls);
+        }
+
+        /// As on a slow processor.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_look_that_takes_long_counts_as_many_polls() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node();
+            let alarm = &node.transport().alarm;
+            let counted = |look: fn()| {
+                let before = alarm.polls.load(Relaxed);
+                alarm.looked();
+                look();
+                alarm.has_looked();
+                alarm.polls.load(Relaxed) - before
+            };
+            // The counter has at least a fifth of the cycles that are expected.
+            let long = || std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(counted(long) >= BUSY);
+            assert!((0..1000).any(|_| counted(|| ()) == 0));
+        }
+
+        /// As on a slow processor.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn packets_are_not_left_while_a_poller_is_in_a_look() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node();
+            let mut sources = Sources::default();
+            sources.add(V4 as u64);
+            let _alone = SENDING.lock();
+            send_a_packet(&node);
+            let inbox = node.progress.inbox.lock();
+            assert!(!is_left(&node.progress, sources));
+            drop(inbox);
+            // A wait may end early.
+            while !is_left(&node.progress, sources) {}
         }
 
         /// The program finds a message at each of its few polls.

@@ -142,7 +142,7 @@ fn run(node: &NodeInner) {
         progress.serve_failed();
         transport.look_after_peers(woken.peers);
         progress.serve_used();
-        if backoff.is_on && is_left(transport, woken) {
+        if backoff.is_on && is_left(progress, woken.sources) {
             backoff.found_some_left();
         }
         let waited_for = backoff.decide(alarm);
@@ -175,10 +175,11 @@ fn is_theirs(transport: &Transport) -> bool {
 
 /// Whether packets wait late in a backoff, and no thread polls although the one that polled last
 /// could.
-fn is_left(transport: &Transport, woken: Woken) -> bool {
-    if woken.sources.is_empty() {
+pub(super) fn is_left(progress: &Progress, sources: Sources) -> bool {
+    if sources.is_empty() {
         return false;
     }
+    let transport = &progress.transport;
     let alarm = &transport.alarm;
     let before = alarm.polls.load(Relaxed);
     let poller = alarm.poller();
@@ -187,6 +188,10 @@ fn is_left(transport: &Transport, woken: Woken) -> bool {
         let used = time();
         let waited = doze(transport, LEFT).unwrap_or(0);
         if waited < LEFT || alarm.polls.load(Relaxed) != before || !alarm.has_some() {
+            return false;
+        }
+        // A poller is in a look, which may take longer than that on a slow processor.
+        if progress.inbox.try_lock().is_none() {
             return false;
         }
         let ran = time().zip(used).map(|(now, used)| now.saturating_sub(used));
