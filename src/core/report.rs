@@ -57,6 +57,9 @@ pub fn init() {
         let sink = value
             .as_deref()
             .and_then(|value| place(EXPLAIN_VARIABLE, value));
+        if sink.is_some() {
+            kit::explain::send_to(explain);
+        }
         turn_on(sink, &EXPLANATIONS, EXPLAIN);
         let value = config::trusted(VALIDATE_VARIABLE).unwrap_or_default();
         let options = Options::read(&value);

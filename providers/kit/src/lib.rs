@@ -18,6 +18,7 @@
 pub mod abi;
 pub mod cm;
 pub mod errno;
+pub mod explain;
 pub mod generation;
 pub mod log;
 pub mod names;

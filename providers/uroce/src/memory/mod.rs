@@ -7,6 +7,7 @@
 //! | `entry::Entry` | the object behind a key: a region or window, its domain, access and bounds |
 //! | `space::Space` | the bytes behind it: present since registration, on demand, device memory, or null; and the access mode |
 //! | `access` | access flags |
+//! | `refused` | why a peer may not use memory, for `IBVERBS_EXPLAIN` |
 //! | `with_pieces`, `scatter` | memory that is locked for the duration of a request, or of several messages |
 //! | `mr_cache` | the key that a queue pair used last, found without a lookup |
 //!
@@ -54,6 +55,7 @@ mod keys;
 mod listeners;
 mod mr_cache;
 mod peer;
+mod refused;
 mod scatter;
 mod shown;
 mod space;

@@ -98,7 +98,12 @@ impl Host for Surroundings<'_> {
     }
 
     fn check_remote(&mut self, range: RemoteRange, access: RemoteAccess) -> Result<(), Fault> {
-        self.qp.keys().check_remote(self.peer(), range, access)
+        let (keys, peer) = (self.qp.keys(), self.peer());
+        let checked = keys.check_remote(peer, range, access);
+        if checked.is_err() {
+            keys.explain_refusal(peer, range, access);
+        }
+        checked
     }
 
     fn write(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {

@@ -1,6 +1,7 @@
 mod dereg;
 mod model;
 mod mr_cache;
+mod refused;
 mod regions;
 mod scatter;
 mod windows;
