@@ -284,13 +284,13 @@ static void completions(struct two *t)
 	}, *bad;
 	struct ibv_wc wc;
 	/* The other end is here, too. The kernel reports no reason. */
-	bool tells = !strncmp(ibv_get_device_name(t->context->device), "uroce", 5);
+	bool reports = !strncmp(ibv_get_device_name(t->context->device), "uroce", 5);
 
 	MUST(ibv_post_send(t->qp[0], &wr, &bad));
 	expect(two_wait(t, &wc) == IBV_WC_REM_ACCESS_ERR);
 	report_has("a wrong rkey", "(wr_id 0xcd)", "remote access error", "a wrong rkey",
-		   tells ? "refuses its peer an RDMA write of 8 bytes at 0x" : "",
-		   tells ? ": no region or window has this R_Key" : "", NULL);
+		   reports ? "refuses its peer an RDMA write of 8 bytes at 0x" : "",
+		   reports ? ": no region or window has this R_Key" : "", NULL);
 }
 
 /* Requests posted after completions(). */

@@ -10,7 +10,7 @@ pub fn send_to(sink: fn(&str)) {
     let _ = SINK.set(sink);
 }
 
-/// Explains something in one line. The line is made only if somebody asked for explanations.
+/// Explains something in one line. The line is made only if `IBVERBS_EXPLAIN` asks for it.
 pub fn line(text: impl FnOnce() -> String) {
     if let Some(sink) = SINK.get() {
         sink(&format!("libibverbs: {}\n", text()));
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn a_line_is_made_for_a_sink() {
-        line(|| panic!("nobody asked"));
+        line(|| panic!("no sink"));
         send_to(keep);
         send_to(|_| ());
         line(|| "why".to_owned());

@@ -40,8 +40,8 @@ impl Times {
     }
 }
 
-/// When a message is first repeated early, in milliseconds: longer than an answer takes on any usual
-/// path. The time doubles with each early repetition.
+/// When a message is first repeated early, in milliseconds: longer than an answer takes on any
+/// usual path. The time doubles with each early repetition.
 pub const EARLY: u64 = 250;
 
 /// Milliseconds that an MRA allows in addition to its stated time (`ms(19)`).

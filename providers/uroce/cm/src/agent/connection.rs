@@ -14,8 +14,8 @@
 //! | `Timewait` | both | time: until no packet of the connection can be on its way |
 //! | `Idle` | both | no event: the connection has failed or ended |
 //!
-//! Messages are repeated early as well ([`Repetition`]). An MRA in the first interval ends that, and
-//! changes nothing else: the peer has sent it because the message came twice.
+//! Messages are repeated early as well ([`Repetition`]). An MRA in the first interval ends that,
+//! and changes nothing else: the peer has sent it because the message came twice.
 //!
 //! The program may close a connection in any state. The message that is due then is sent once, and
 //! a connection that was open continues in `Timewait` by itself.

@@ -1,9 +1,9 @@
 //! A message that is repeated until it is answered.
 //!
 //! A message without an answer is repeated when the time for the answer is over, which is seconds,
-//! and counts as a retry. The first interval has early repetitions as well, after [`EARLY`] and then
-//! at doubled distances, because one lost message would otherwise delay a connection by the whole
-//! interval. They are not counted. The receiver of a repeated message is in a state that has
+//! and counts as a retry. The first interval has early repetitions as well, after [`EARLY`] and
+//! then at doubled distances, because one lost message would otherwise delay a connection by the
+//! whole interval. They are not counted. The receiver of a repeated message is in a state that has
 //! answered it or will answer it.
 
 use super::event::Effects;
