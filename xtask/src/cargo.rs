@@ -6,6 +6,7 @@ use std::{path::Path, process::Command, time::Instant};
 use anyhow::Result;
 
 use crate::{
+    archives,
     dirs::Dirs,
     host,
     options::Test,
@@ -20,6 +21,8 @@ pub struct Cargo {
     words: &'static [&'static str],
     env: Option<(&'static str, &'static str)>,
 }
+
+const ARCHIVES: &str = "archives";
 
 pub const CARGO: &[Cargo] = &[
     Cargo {
@@ -56,7 +59,7 @@ pub const CARGO: &[Cargo] = &[
         env: Some(("RUSTDOCFLAGS", "-D warnings")),
     },
     Cargo {
-        name: "archives",
+        name: ARCHIVES,
         // Those of docs/rust.md, which cargo compiles from the archives, without the repository.
         words: &[
             "package",
@@ -139,6 +142,9 @@ pub fn asked(options: &Test) -> impl Iterator<Item = &'static Cargo> {
 pub fn run(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
     println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
     let start = Instant::now();
+    if stage.name == ARCHIVES {
+        archives::forget(dirs)?;
+    }
     let log = dirs.work.join(format!("{}.log", stage.name));
     let mut command = Command::new("cargo");
     command

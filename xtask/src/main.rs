@@ -7,6 +7,7 @@
 //! start this same binary again inside.
 #![forbid(unsafe_code)]
 
+mod archives;
 mod arm64;
 mod bench;
 mod boots;
