@@ -1,9 +1,9 @@
 //! What cargo keeps of an earlier run of the stage `archives`.
 //!
 //! Crates that depend on each other are compiled from their archives as from a registry. A version
-//! in a registry never changes, so cargo compiles the sources that it once unpacked, under the home
-//! of cargo and for the same path of a target directory, and takes what it compiled of them. Here
-//! the version stays while the sources change.
+//! in a registry never changes, so cargo takes what it compiled of it, and the sources that it once
+//! unpacked, under the home of cargo and for the same path of a target directory. Here the version
+//! stays while the sources change.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -18,12 +18,17 @@ use crate::dirs::Dirs;
 /// A crate of each such registry, without its version.
 const CRATE: &str = "ferroverbs-kit-";
 
+/// The target directory of the stage.
+pub fn target(dirs: &Dirs) -> PathBuf {
+    dirs.target.join("archives")
+}
+
 /// Removes all of it.
 ///
 /// # Errors
 /// Of the file system.
 pub fn forget(dirs: &Dirs) -> Result<()> {
-    remove(&dirs.target.join("package"))?;
+    remove(&target(dirs))?;
     let sources = home()?.join("registry/src");
     for registry in of_archives(&sources)? {
         remove(&registry)?;

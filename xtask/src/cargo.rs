@@ -142,9 +142,6 @@ pub fn asked(options: &Test) -> impl Iterator<Item = &'static Cargo> {
 pub fn run(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
     println!("-- {}: cargo {}", stage.name, stage.words.join(" "));
     let start = Instant::now();
-    if stage.name == ARCHIVES {
-        archives::forget(dirs)?;
-    }
     let log = dirs.work.join(format!("{}.log", stage.name));
     let mut command = Command::new("cargo");
     command
@@ -152,6 +149,10 @@ pub fn run(dirs: &Dirs, stage: &Cargo) -> Result<Row> {
         .envs(stage.env)
         .envs(dirs.packaged.iter().map(|library| (NAMED, library)))
         .current_dir(&dirs.root);
+    if stage.name == ARCHIVES {
+        archives::forget(dirs)?;
+        command.arg("--target-dir").arg(archives::target(dirs));
+    }
     let outcome = match stage.name {
         UNIT | VERBS => host::run_tests(&mut command, &log)?,
         _ => host::run(&mut command, &log, None)?,
