@@ -1,9 +1,9 @@
 //! What cargo keeps of an earlier run of the stage `archives`.
 //!
 //! Crates that depend on each other are compiled from their archives as from a registry. A version
-//! in a registry never changes, so cargo takes what it compiled of it, and the sources that it once
-//! unpacked, under the home of cargo and for the same path of a target directory. Here the version
-//! stays while the sources change.
+//! in a registry never changes. So cargo uses compiled crates of an earlier run again, and sources
+//! that were unpacked under the home of cargo for the same path of a target directory. Here the
+//! version stays while the sources change.
 #![forbid(unsafe_code)]
 
 use std::{
