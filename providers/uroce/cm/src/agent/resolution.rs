@@ -135,8 +135,8 @@ const MOST: usize = 64;
 #[derive(Debug)]
 struct Sent<P> {
     to: P,
-    transaction: u64,
     request: SidrReq,
+    /// It has the transaction of the request.
     answer: Mad,
     until: u64,
 }
@@ -161,7 +161,6 @@ impl<P: Copy + Eq> Answers<P> {
         }
         self.0.push_back(Sent {
             to,
-            transaction: asked.transaction,
             request: asked.request,
             answer,
             until: now.saturating_add(KEPT),
@@ -172,7 +171,9 @@ impl<P: Copy + Eq> Answers<P> {
     pub fn to(&mut self, from: P, mad: &Mad, request: &SidrReq, now: u64) -> Option<Mad> {
         self.forget_old(now);
         let of_it = |sent: &&Sent<P>| {
-            sent.to == from && sent.transaction == mad.transaction && sent.request == *request
+            sent.to == from
+                && sent.answer.transaction == mad.transaction
+                && sent.request == *request
         };
         Some(self.0.iter().find(of_it)?.answer)
     }
