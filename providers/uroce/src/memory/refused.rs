@@ -5,8 +5,20 @@ use super::keys::Keys;
 use super::{Peer, access};
 use kit::abi::*;
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use uroce_engine::host::{RemoteAccess, RemoteRange};
 use uroce_engine::wire::feth;
+
+/// Explanations in the life of a process: a peer can be refused as often as it likes (UC, repeated
+/// reads), and must not fill the file of the explanations.
+const MOST: u32 = 1000;
+static EXPLAINED: AtomicU32 = AtomicU32::new(0);
+
+/// Whether one more may be explained.
+fn may_explain(explained: &AtomicU32) -> bool {
+    let next = |explained: u32| (explained < MOST).then_some(explained + 1);
+    explained.fetch_update(Relaxed, Relaxed, next).is_ok()
+}
 
 /// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +108,9 @@ impl Keys {
     /// Explains a refusal.
     #[cold]
     pub fn explain_refusal(&self, who: Peer, range: RemoteRange, asked: RemoteAccess) {
+        if !may_explain(&EXPLAINED) {
+            return;
+        }
         kit::explain::line(|| {
             let (what, _) = wanted(asked);
             let RemoteRange {
@@ -110,5 +125,17 @@ impl Keys {
                 who.qpn
             )
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_does_not_get_any_number_of_explanations() {
+        let explained = AtomicU32::new(MOST - 1);
+        assert!(may_explain(&explained));
+        assert!(!may_explain(&explained) && !may_explain(&explained));
     }
 }
