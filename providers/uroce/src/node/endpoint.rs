@@ -18,15 +18,18 @@ use uroce_engine::wire::Packet;
 /// needs; but [`super::Node::detach`] waits for all calls to end, so it may be called neither from
 /// inside one nor with a lock held that a call waits for.
 pub trait Endpoint: Send + Sync {
-    /// Takes in a packet for this QP number, its ICRC checked. The answers, if any, are fetched by
-    /// [`Endpoint::transmit`] afterwards.
-    fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller);
+    /// Takes in a packet for this QP number, its ICRC checked. Returns whether there may be
+    /// something to transmit now.
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller) -> bool;
 
     /// Takes in packets that came together, in order: worth having if it locks once for all.
-    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) {
+    /// Returns the same.
+    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) -> bool {
+        let mut sends = false;
         for one in incoming {
-            self.receive(now, one, caller);
+            sends |= self.receive(now, one, caller);
         }
+        sends
     }
 
     /// Passes packets to `out` until there are none or `out.is_full()`; called again later in the

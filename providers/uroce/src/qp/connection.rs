@@ -537,6 +537,15 @@ impl Connection {
         self.route.received(incoming);
     }
 
+    /// Whether there is nothing to transmit, and nothing that only a call of
+    /// [`Connection::transmit`] changes.
+    #[inline]
+    pub fn is_quiet(&self, now: Time) -> bool {
+        let moves = self.peer.is_some() && !self.route.requests_by_link();
+        let waits = self.backpressure.is_some() || self.hold.is_some() || self.retry.drains;
+        !moves && !waits && self.engine.is_quiet(now)
+    }
+
     /// Sends the next packet, if there is one. `link` is the link with the peer, as long as that is
     /// not gone.
     #[inline]

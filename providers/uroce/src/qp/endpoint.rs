@@ -18,40 +18,44 @@ use uroce_engine::timer::Time;
 use uroce_engine::wire::Kind;
 
 impl Endpoint for QpState {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller) {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, caller: Caller) -> bool {
         let qp = &self.resources;
         let locked = &mut *self.locked.lock();
         let connection = &mut locked.connection;
         if !connection.is_from_peer(qp, incoming) {
-            return;
+            return false;
         }
         connection.note_arrival(incoming);
         if let Some(target) = &mut locked.target
             && target.redirect(connection, qp, incoming)
         {
-            return;
+            return true;
         }
         connection.receive(qp, now, incoming, access_mode(qp, caller));
         locked.fast_path.after_protocol(connection, qp, now);
         if let Some(target) = &locked.target {
             target.record_received(connection, qp);
+            return true;
         }
+        !connection.is_quiet(now)
     }
 
-    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) {
+    fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) -> bool {
         let qp = &self.resources;
         let connected = matches!(qp.service(), Service::Rc | Service::Uc);
         let combines = connected && incoming.iter().any(is_write);
         // Between two messages, the application may post a receive request for the second.
         if !combines || access_mode(qp, caller) == AccessMode::Direct {
+            let mut sends = false;
             for one in incoming {
-                self.receive(now, one, caller);
+                sends |= self.receive(now, one, caller);
             }
-            return;
+            return sends;
         }
         let locked = &mut *self.locked.lock();
         locked.connection.receive_combined(qp, now, incoming);
         locked.after_protocol(qp, now);
+        true
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller) {

@@ -367,7 +367,9 @@ impl RawQp {
 
 /// The node gives it its number, and calls it to send. RoCE packets for that number are dropped.
 impl Endpoint for RawQp {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+        false
+    }
 
     fn transmit(&self, now: Time, _: &mut Sender<'_>, _: Caller) {
         self.pump(&mut self.inner.lock(), now);

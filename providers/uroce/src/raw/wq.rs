@@ -27,7 +27,10 @@ pub struct Wq {
 struct Number;
 
 impl Endpoint for Number {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+        false
+    }
+
     fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
     fn deadline(&self) -> Option<Time> {

@@ -158,6 +158,18 @@ impl QueuePair {
         self.transmit_request(now, replies, host)
     }
 
+    /// Whether [`QueuePair::transmit`] has nothing to hand out and nothing to report: no request
+    /// is left, and no answer but one that waits for a request.
+    #[must_use]
+    #[inline]
+    pub fn is_quiet(&self, now: Time) -> bool {
+        let replies = match self.state.sends() {
+            true => self.responder.has_due(now) || self.responder.has_spoken(),
+            false => self.responder.has_replies(),
+        };
+        self.requester.outstanding() == 0 && !replies
+    }
+
     fn transmit_reply(&mut self) -> Option<Outgoing<'_>> {
         let outgoing = self.responder.emit(self.config.service, &self.attributes)?;
         count(&mut self.counters, &outgoing);

@@ -181,9 +181,13 @@ impl World {
         let Some(end) = self.ends.get_mut(side) else {
             return false;
         };
+        let is_quiet = end.qp.is_quiet(self.now);
+        let reported = end.host.completions.len();
         let Some(outgoing) = end.qp.transmit(self.now, &mut end.host) else {
+            assert!(!is_quiet || end.host.completions.len() == reported);
             return false;
         };
+        assert!(!is_quiet);
         let origin = outgoing.origin;
         match bytes_of(&outgoing, &end.host, side) {
             Some(bytes) => self.link.send(self.now, 1 - side, bytes),

@@ -1,7 +1,7 @@
 //! Packets on their way out: built in place one after the other, and sent in runs of one path.
 
 use super::capture::Record;
-use super::faults::{BadNetwork, Outcome, Packet};
+use super::faults::{Outcome, Packet};
 use super::path::Path;
 use super::{PORT, SendSockets};
 use crate::carrier::qpn;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use uroce_engine::host::Fault;
 use uroce_engine::timer::Time;
-use uroce_engine::wire::icrc::{Icrc, Network, Route};
+use uroce_engine::wire::icrc::{Latest, Network, Route};
 use uroce_engine::wire::{Headers, ICRC_LEN, MAX_HEADERS, MAX_PAYLOAD};
 
 /// Bytes of an outbox.
@@ -88,6 +88,8 @@ pub struct Outbox {
     bytes: Box<[u8]>,
     used: usize,
     runs: Vec<Run>,
+    /// The ICRCs of the latest packets; an outbox is moved often.
+    latest_icrcs: Box<Latest>,
 }
 
 impl Outbox {
@@ -99,6 +101,7 @@ impl Outbox {
             bytes: vec![0; ROOM].into_boxed_slice(),
             used: 0,
             runs: Vec::new(),
+            latest_icrcs: Box::default(),
         }
     }
 
@@ -149,7 +152,8 @@ impl Outbox {
         // The kernel counts up from 0 in a run, and uses 0 in single packets.
         let identification = last.as_ref().map_or(0, |run| run.packets);
         let identification = u16::try_from(identification).map_err(|_| Fault)?;
-        seal(packet, path, port, identification).ok_or(Fault)?;
+        let latest = &mut outbox.latest_icrcs;
+        seal(packet, path, port, identification, latest).ok_or(Fault)?;
         outbox.used = range.end;
         if let Some(run) = last {
             run.bytes.end = range.end;
@@ -168,11 +172,14 @@ impl Outbox {
 
     /// Sends everything. Packets that the kernel refuses are lost, and counted.
     pub fn send(&mut self, now: Time, counters: &Counters) {
-        let send_sockets = Arc::clone(&self.send_sockets);
+        if self.runs.is_empty() {
+            return;
+        }
         let mut runs = std::mem::take(&mut self.runs);
-        match &send_sockets.tools().network {
-            Some(network) => self.send_badly(now, network, &runs, counters),
-            None => self.send_runs(&runs, counters),
+        if self.send_sockets.tools().network.is_some() {
+            self.send_badly(now, &runs, counters);
+        } else {
+            self.send_runs(&runs, counters);
         }
         runs.clear();
         self.runs = runs;
@@ -180,7 +187,11 @@ impl Outbox {
     }
 
     /// Sends packets over a bad network. Neighbours that it leaves alone stay together.
-    fn send_badly(&mut self, now: Time, network: &BadNetwork, runs: &[Run], counters: &Counters) {
+    fn send_badly(&mut self, now: Time, runs: &[Run], counters: &Counters) {
+        let send_sockets = Arc::clone(&self.send_sockets);
+        let Some(network) = &send_sockets.tools().network else {
+            return;
+        };
         let mut left: Vec<Run> = Vec::new();
         for run in runs {
             for (identification, place) in (0..).zip(run.packets()) {
@@ -222,7 +233,8 @@ impl Outbox {
         if position != identification
             && let Some(packet) = self.bytes.get_mut(place)
         {
-            let _ = seal(packet, &run.path, run.port, position);
+            let latest = &mut self.latest_icrcs;
+            let _ = seal(packet, &run.path, run.port, position, latest);
         }
     }
 
@@ -230,7 +242,8 @@ impl Outbox {
     fn copy(&self, run: &Run, place: Range<usize>) -> Packet {
         let bytes = self.bytes.get(place).unwrap_or_default();
         let mut bytes = bytes.to_vec();
-        let _ = seal(&mut bytes, &run.path, run.port, 0);
+        let mut latest = Latest::default();
+        let _ = seal(&mut bytes, &run.path, run.port, 0, &mut latest);
         Packet {
             path: run.path,
             port: run.port,
@@ -374,7 +387,13 @@ fn capture(
 
 /// Writes the ICRC of a packet that will go with this identification; `None` if the path's
 /// addresses are not of one family.
-fn seal(packet: &mut [u8], path: &Path, port: u16, identification: u16) -> Option<()> {
+fn seal(
+    packet: &mut [u8],
+    path: &Path,
+    port: u16,
+    identification: u16,
+    latest: &mut Latest,
+) -> Option<()> {
     let network = match (path.source, path.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Network::V4 {
             source: source.octets(),
@@ -395,7 +414,7 @@ fn seal(packet: &mut [u8], path: &Path, port: u16, identification: u16) -> Optio
     };
     let total = packet.len();
     let (covered, icrc) = packet.split_last_chunk_mut::<ICRC_LEN>()?;
-    *icrc = Icrc::begin(&route, covered, total).finish();
+    *icrc = latest.begin(&route, covered, total).finish();
     Some(())
 }
 
@@ -413,7 +432,7 @@ mod tests {
 
     mod inside {
         use super::super::*;
-        use crate::carrier::udp::faults::Faults;
+        use crate::carrier::udp::faults::{BadNetwork, Faults};
         use crate::carrier::udp::{Sockets, Tools};
         use crate::namespace::there;
         use kit::sys::datagram::Receiver;

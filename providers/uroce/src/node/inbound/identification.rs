@@ -10,6 +10,7 @@
 use kit::sync::Mutex;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use uroce_engine::wire::icrc::Latest;
 
 /// Senders that are remembered; then all are learned anew.
 const MOST: usize = 1024;
@@ -59,15 +60,24 @@ pub(super) enum Verdict {
 }
 
 /// Results of examining the packets of one run, all from one sender.
-#[derive(Default)]
-pub(super) struct Run {
+pub(super) struct Run<'a> {
+    /// The ICRCs of the latest packets.
+    pub latest: &'a mut Latest,
     /// The identification that the next packet probably has.
     pub guess: u16,
     /// The policy that need not be asked for again.
     sure: Option<Policy>,
 }
 
-impl Run {
+impl<'a> Run<'a> {
+    pub fn new(latest: &'a mut Latest) -> Self {
+        Self {
+            latest,
+            guess: 0,
+            sure: None,
+        }
+    }
+
     /// As [`Inference::admit`], asking once a run where there is nothing to learn.
     pub fn admits(&mut self, inference: &Inference, source: Ipv4Addr, policy: Policy) -> bool {
         if self.sure == Some(policy) {
@@ -90,12 +100,32 @@ struct Known {
 
 /// The senders.
 #[derive(Default)]
-pub(super) struct Inference(Mutex<HashMap<Ipv4Addr, Known>>);
+struct Senders {
+    known: HashMap<Ipv4Addr, Known>,
+    /// That of the latest packet, if there is nothing left to learn of it.
+    sure: Option<(Ipv4Addr, Policy)>,
+}
+
+/// Learns how senders number their packets.
+#[derive(Default)]
+pub(super) struct Inference(Mutex<Senders>);
 
 impl Inference {
     /// Whether a packet of this policy, its ICRC right, is to be believed; learns from it.
     pub fn admit(&self, source: Ipv4Addr, policy: Policy) -> Verdict {
-        let mut inference = self.0.lock();
+        let mut senders = self.0.lock();
+        if senders.sure == Some((source, policy)) {
+            return Verdict::Sure;
+        }
+        let verdict = senders.admit(source, policy);
+        senders.sure = (verdict == Verdict::Sure).then_some((source, policy));
+        verdict
+    }
+}
+
+impl Senders {
+    fn admit(&mut self, source: Ipv4Addr, policy: Policy) -> Verdict {
+        let inference = &mut self.known;
         if inference.len() == MOST && !inference.contains_key(&source) {
             inference.clear();
         }
@@ -152,7 +182,8 @@ mod tests {
     #[test]
     fn a_run_asks_until_there_is_nothing_to_learn() {
         let (inference, counted) = (Inference::default(), Policy::of(5, true));
-        let mut run = Run::default();
+        let mut latest = Latest::default();
+        let mut run = Run::new(&mut latest);
         for _ in 0..100 {
             assert!(run.admits(&inference, SENDER, counted));
         }
@@ -190,6 +221,6 @@ mod tests {
                 Policy::Counted
             ));
         }
-        assert!(inference.0.lock().len() <= MOST);
+        assert!(inference.0.lock().known.len() <= MOST);
     }
 }

@@ -13,6 +13,7 @@ use crate::node::caller::Caller;
 use crate::node::progress::lazy_pass::LazyPass;
 use crate::node::transport::Transport;
 use kit::sys::datagram::Receiver;
+use uroce_engine::wire::icrc::Latest;
 
 /// Runs handed on by others that are taken at once.
 const HANDED_ON: usize = 8;
@@ -35,6 +36,8 @@ pub(in crate::node) struct Inbox {
     receiver: Receiver,
     handed_on: Box<[u8]>,
     backlog: Backlog,
+    /// The ICRCs of the latest packets.
+    latest_icrcs: Latest,
     connected: ConnectedSockets,
     /// For the sockets of IPv4, IPv6, the slot, and the connected ones in their order: how often
     /// nothing was there in succession.
@@ -55,6 +58,7 @@ impl Inbox {
             receiver: Receiver::new(),
             handed_on: vec![0; LONGEST].into_boxed_slice(),
             backlog: Backlog::default(),
+            latest_icrcs: Latest::default(),
             connected: ConnectedSockets::default(),
             idle: vec![0; CONNECTED],
             turn: 0,
@@ -235,6 +239,7 @@ impl Inbox {
             receiver,
             connected,
             backlog,
+            latest_icrcs,
             ..
         } = self;
         let socket = match source {
@@ -252,7 +257,7 @@ impl Inbox {
         };
         for index in 0..count {
             if let Some(run) = receiver.received(index) {
-                sorter.sort(turn, &run, Some(backlog));
+                sorter.sort(turn, &run, latest_icrcs, Some(backlog));
             }
         }
         count > 0
@@ -268,7 +273,7 @@ impl Inbox {
             let Some(run) = run else {
                 continue;
             };
-            if !sorter.sort(turn, &run, None) {
+            if !sorter.sort(turn, &run, &mut self.latest_icrcs, None) {
                 continue;
             }
             // Packets for this process that are whole: from now on they should arrive directly. If

@@ -16,7 +16,7 @@ use kit::sys::datagram::Received;
 use std::net::IpAddr;
 use std::sync::Arc;
 use uroce_engine::wire::Packet;
-use uroce_engine::wire::icrc::{self, Network, Route};
+use uroce_engine::wire::icrc::{Latest, Network, Route};
 
 const MULTICAST: u32 = 0x00ff_ffff;
 
@@ -66,12 +66,13 @@ impl Sorter {
         &self,
         turn: &mut LazyPass<'_>,
         run: &Received<'_>,
+        latest: &mut Latest,
         mut hand_on: Option<&mut Backlog>,
     ) -> bool {
         let transport = turn.transport();
         let mut ours = false;
         let mut rest = run.data;
-        let mut looked = Run::default();
+        let mut looked = Run::new(latest);
         while let Some(qpn) = destination(rest) {
             let foreign = transport.index(qpn).is_none() && !run.destination.is_multicast();
             let same = |datagram: &[u8]| match destination(datagram) {
@@ -102,7 +103,7 @@ impl Sorter {
         transport: &Transport,
         part: &Received<'_>,
         datagram: &[u8],
-        looked: &mut Run,
+        looked: &mut Run<'_>,
     ) -> bool {
         let Some(identification) = check(&self.inference, part, datagram, looked) else {
             looked.guess = looked.guess.wrapping_add(1);
@@ -119,7 +120,7 @@ impl Sorter {
         turn: &mut LazyPass<'_>,
         part: &Received<'_>,
         handed_on: bool,
-        looked: &mut Run,
+        looked: &mut Run<'_>,
     ) {
         let transport = turn.transport();
         for datagram in part.data.chunks(part.segment) {
@@ -156,30 +157,42 @@ impl Sorter {
         turn: &mut LazyPass<'_>,
         part: &Received<'_>,
         qpn: u32,
-        looked: &mut Run,
+        looked: &mut Run<'_>,
     ) -> bool {
         let transport = turn.transport();
-        let mut whole = Vec::with_capacity(part.data.len() / part.segment.max(1) + 1);
-        for datagram in part.data.chunks(part.segment) {
+        let mut parse = |datagram| {
             if !self.is_whole(transport, part, datagram, looked) {
-                continue;
+                return None;
             }
-            if let Ok(packet) = Packet::parse(datagram) {
-                whole.push(Incoming::new(packet, datagram.len(), part));
-            }
+            let packet = Packet::parse(datagram).ok()?;
+            Some(Incoming::new(packet, datagram.len(), part))
+        };
+        // One packet needs no memory.
+        if part.data.len() <= part.segment {
+            let packet = parse(part.data);
+            return packet.is_some_and(|one| self.deliver(turn, part, qpn, &[one]));
         }
-        if whole.is_empty() {
-            return false;
-        }
+        let whole: Vec<_> = part.data.chunks(part.segment).filter_map(parse).collect();
+        !whole.is_empty() && self.deliver(turn, part, qpn, &whole)
+    }
+
+    fn deliver(
+        &self,
+        turn: &mut LazyPass<'_>,
+        part: &Received<'_>,
+        qpn: u32,
+        packets: &[Incoming<'_>],
+    ) -> bool {
+        let transport = turn.transport();
         if !part.destination.is_multicast() {
             return transport
                 .index(qpn)
-                .is_some_and(|index| turn.pass().deliver(index, &whole));
+                .is_some_and(|index| turn.pass().deliver(index, packets));
         }
         if qpn == MULTICAST {
             for member in self.groups.members(part.destination, part.interface) {
                 if let Some(index) = transport.index(member) {
-                    turn.pass().deliver(index, &whole);
+                    turn.pass().deliver(index, packets);
                 }
             }
         }
@@ -207,7 +220,7 @@ fn check(
     inference: &Inference,
     part: &Received<'_>,
     datagram: &[u8],
-    looked: &mut Run,
+    looked: &mut Run<'_>,
 ) -> Option<u16> {
     let route = |network| Route {
         network,
@@ -221,7 +234,7 @@ fn check(
                 source: source.octets(),
                 destination: destination.octets(),
             };
-            return icrc::identify(&route(network), datagram);
+            return looked.latest.identify(&route(network), datagram);
         }
         _ => return None,
     };
@@ -233,7 +246,8 @@ fn check(
             identification: looked.guess,
             dont_fragment,
         };
-        Some((icrc::identify(&route(network), datagram)?, dont_fragment))
+        let found = looked.latest.identify(&route(network), datagram)?;
+        Some((found, dont_fragment))
     })?;
     let policy = Policy::of(identification, dont_fragment);
     looked

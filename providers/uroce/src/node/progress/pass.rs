@@ -14,6 +14,35 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use uroce_engine::timer::Time;
 
+/// The queue pairs whose sending belongs to a thread. Mostly there is one, which needs no memory.
+#[derive(Default)]
+struct Held {
+    first: Option<u32>,
+    others: Vec<u32>,
+}
+
+impl Held {
+    fn contains(&self, index: u32) -> bool {
+        self.first == Some(index) || self.others.contains(&index)
+    }
+
+    fn push(&mut self, index: u32) {
+        match self.first {
+            Some(_) => self.others.push(index),
+            None => self.first = Some(index),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+
+    fn retain(&mut self, mut keeps: impl FnMut(u32) -> bool) {
+        self.first = self.first.filter(|index| keeps(*index));
+        self.others.retain(|index| keeps(*index));
+    }
+}
+
 /// Packets go into one outbox for all queue pairs of the turn, and leave at its end.
 ///
 /// Sending for a queue pair belongs to one thread at a time, from taking its packets until they are
@@ -25,8 +54,7 @@ pub(in crate::node) struct Pass<'a> {
     /// Asked for when there is need of it.
     now: Option<Time>,
     outbox: Option<Outbox>,
-    /// The queue pairs whose sending belongs to this thread.
-    held: Vec<u32>,
+    held: Held,
     /// Completion events wait until all packets are handed over.
     turn: Option<Turn>,
 }
@@ -38,7 +66,7 @@ impl<'a> Pass<'a> {
             caller,
             now: None,
             outbox: None,
-            held: Vec::new(),
+            held: Held::default(),
             turn: Some(Turn::begin()),
         }
     }
@@ -84,13 +112,20 @@ impl<'a> Pass<'a> {
     /// exists.
     pub fn deliver(&mut self, index: u32, incoming: &[Incoming<'_>]) -> bool {
         let (now, caller) = (self.now(), self.caller);
-        let call = |endpoint: &dyn Endpoint| match incoming {
-            [one] => endpoint.receive(now, one, caller),
-            more => endpoint.receive_batch(now, more, caller),
-        };
-        let there = self.with(index, call);
-        if there {
+        let (mut sends, mut deadline) = (false, None);
+        let there = self.with(index, |endpoint| {
+            sends = match incoming {
+                [one] => endpoint.receive(now, one, caller),
+                more => endpoint.receive_batch(now, more, caller),
+            };
+            if !sends {
+                deadline = endpoint.deadline();
+            }
+        });
+        if sends {
             self.transmit(index);
+        } else if let Some(deadline) = deadline {
+            self.transport.schedule(index, deadline);
         }
         there
     }
@@ -155,7 +190,7 @@ impl<'a> Pass<'a> {
             return;
         };
         entry.sends();
-        if self.held.contains(&index) {
+        if self.held.contains(index) {
             self.pump(index);
         } else if entry.sending.fetch_add(1, SeqCst) == 0 {
             self.held.push(index);
@@ -205,7 +240,7 @@ impl<'a> Pass<'a> {
         while !self.held.is_empty() {
             self.send();
             let mut held = std::mem::take(&mut self.held);
-            held.retain(|index| !self.let_go(*index));
+            held.retain(|index| !self.let_go(index));
             self.held = held;
         }
         if let Some(outbox) = self.outbox.take() {

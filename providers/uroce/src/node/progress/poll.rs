@@ -223,7 +223,9 @@ mod tests {
         }
 
         impl Endpoint for Counting {
-            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+                false
+            }
 
             fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {
                 self.transmitted.fetch_add(1, SeqCst);

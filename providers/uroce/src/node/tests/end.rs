@@ -61,7 +61,7 @@ pub fn fill(outgoing: &Outgoing<'_>, host: &SimHost, mut to: &mut [u8]) -> Resul
 }
 
 impl Endpoint for End {
-    fn receive(&self, now: Time, incoming: &Incoming<'_>, _: Caller) {
+    fn receive(&self, now: Time, incoming: &Incoming<'_>, _: Caller) -> bool {
         let inner = &mut *self.inner.lock();
         let grh = incoming.grh();
         let arrival = Arrival {
@@ -69,6 +69,7 @@ impl Endpoint for End {
             grh: incoming.packet.headers.deth.map(|_| &grh),
         };
         inner.qp.receive(now, &arrival, &mut inner.host);
+        true
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>, _: Caller) {

@@ -599,7 +599,10 @@ fn one_receiver(end: &End) -> impl Drop + '_ {
 struct Outcomes(Mutex<Vec<Outcome>>);
 
 impl Endpoint for Outcomes {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+        false
+    }
+
     fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
 
@@ -622,7 +625,10 @@ struct Slow {
 }
 
 impl Endpoint for Slow {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+        false
+    }
+
     fn on_time(&self, _: Time) {}
 
     fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {
@@ -675,7 +681,10 @@ struct Failed {
 }
 
 impl Endpoint for Failed {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+        false
+    }
+
     fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
 

@@ -22,7 +22,10 @@ use uroce_engine::timer::Time;
 pub struct Idle;
 
 impl Endpoint for Idle {
-    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+    fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+        false
+    }
+
     fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
     fn on_time(&self, _: Time) {}
 

@@ -428,7 +428,10 @@ mod tests {
         struct Source(Mutex<Vec<Outcome>>);
 
         impl Endpoint for Source {
-            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) {}
+            fn receive(&self, _: Time, _: &Incoming<'_>, _: Caller) -> bool {
+                false
+            }
+
             fn transmit(&self, _: Time, _: &mut Sender<'_>, _: Caller) {}
             fn on_time(&self, _: Time) {}
 
