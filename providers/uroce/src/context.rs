@@ -378,8 +378,10 @@ impl Provider for Context {
     fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
         let found = cq.poll(room);
         if found > 0 || room.is_empty() {
+            let mark = threads::mark();
+            cq.attend(mark);
             if !cq.is_empty() {
-                self.node.polled(Caller::Poller(threads::mark()));
+                self.node.polled(Caller::Poller(mark));
             }
             return Ok(found);
         }
@@ -388,10 +390,13 @@ impl Provider for Context {
     }
 
     fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
-        cq.poll_ex().or_else(|| {
-            self.progress_for(cq);
-            cq.poll_ex()
-        })
+        let polled = cq.poll_ex();
+        if polled.is_some() {
+            cq.attend(threads::mark());
+            return polled;
+        }
+        self.progress_for(cq);
+        cq.poll_ex()
     }
 
     fn poll_next(&self, cq: &Arc<Cq>) -> Option<Polled> {

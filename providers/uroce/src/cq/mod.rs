@@ -212,7 +212,7 @@ impl Cq {
         }
     }
 
-    /// Whether that was the one that polled it last, and found nothing.
+    /// Whether that was the one that polled it last.
     #[inline]
     pub fn is_attended_by(&self, mark: usize) -> bool {
         self.attendant.load(Ordering::Relaxed) == mark

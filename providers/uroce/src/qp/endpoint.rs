@@ -210,7 +210,7 @@ pub(super) fn access_mode(qp: &Resources, caller: Caller) -> AccessMode {
 
 /// Whether the thread of that mark polls its completion queues.
 #[inline]
-fn attends(qp: &Resources, mark: usize) -> bool {
+pub(super) fn attends(qp: &Resources, mark: usize) -> bool {
     let mut queues = [qp.recv_cq(), qp.send_cq()].into_iter().flatten();
     queues.any(|cq| cq.is_attended_by(mark))
 }

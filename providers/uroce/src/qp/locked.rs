@@ -37,14 +37,16 @@ impl Locked {
         }
     }
 
-    /// A call has posted requests.
+    /// A call has posted requests. Returns whether the node has learned of some.
     #[inline]
-    pub fn count_post(&mut self, qp: &Resources) {
+    pub fn count_post(&mut self, qp: &Resources) -> bool {
         self.posts += 1;
-        if self.posts == POSTS {
-            self.posts = 0;
-            qp.node().posted();
+        if self.posts < POSTS {
+            return false;
         }
+        self.posts = 0;
+        qp.node().posted();
+        true
     }
 
     /// Applies the consequences of engine calls.

@@ -24,6 +24,7 @@
 use super::attributes;
 use super::connection::{self, Connection};
 use super::domain::EventListener;
+use super::endpoint::attends;
 use super::fast_path::{self, Budget, FastPath};
 use super::locked::{Locked, errno};
 use super::multicast::Groups;
@@ -99,11 +100,19 @@ impl QpState {
     }
 
     /// Sends the packets of requests that were just posted, or leaves them to the next occasion.
-    fn send_posted(&self, batches: bool, now: Time) {
+    /// After `some` posts it also receives, if this thread polls the queue pair's completion
+    /// queues and has not for a while.
+    fn send_posted(&self, batches: bool, some: bool, now: Time) {
         let (node, number) = (self.resources.node(), self.resources.node_number);
         match batches {
             true => node.post_in_batch(number, now),
             false => node.post_at(number, now),
+        }
+        if some {
+            let mark = threads::mark();
+            if attends(&self.resources, mark) {
+                node.progress_while_posting(Caller::Poller(mark));
+            }
         }
     }
 
@@ -253,10 +262,10 @@ impl QpState {
         let mut budget = Budget::of_a_call();
         // Of the first request that the protocol takes.
         let mut time = None;
-        let batches;
+        let (batches, some);
         {
             let locked = &mut *self.locked.lock();
-            locked.count_post(qp);
+            some = locked.count_post(qp);
             for view in requests.views() {
                 if locked.post_at_once(qp, &view, &mut budget) {
                     continue;
@@ -278,7 +287,7 @@ impl QpState {
             batches = time.is_some() && connection.engine().may_batch();
         }
         if let Some(now) = time {
-            self.send_posted(batches, now);
+            self.send_posted(batches, some, now);
         }
         taken
     }
@@ -293,10 +302,10 @@ impl QpState {
     ) -> Result<()> {
         let qp = &self.resources;
         let now;
-        let batches;
+        let (batches, some);
         {
             let locked = &mut *self.locked.lock();
-            locked.count_post(qp);
+            some = locked.count_post(qp);
             if !locked.has_room(qp, requests.len()) {
                 return Err(Errno::NOMEM);
             }
@@ -323,7 +332,7 @@ impl QpState {
             locked.after_protocol(qp, now);
             batches = locked.connection.engine().may_batch();
         }
-        self.send_posted(batches, now);
+        self.send_posted(batches, some, now);
         Ok(())
     }
 

@@ -27,6 +27,10 @@ use std::time::Duration;
 const RECENT: u64 = 20 * cycles::IN_A_MICROSECOND;
 /// Pollers that leave the sockets alone beside busy rings look at them after so long. About 1 ms.
 const LONG: u64 = 1000 * cycles::IN_A_MICROSECOND;
+/// A thread that posts all the time looks at the sockets after so long: as often as a thread that
+/// makes the progress thread back off ([`BUSY`]), and hardly oftener. About 30 µs.
+const POSTING: u64 = 30 * cycles::IN_A_MICROSECOND;
+const _: () = assert!(BUSY * POSTING < LONG);
 /// A thread that polls a queue with a backlog of completions looks for packets at one of so many
 /// polls.
 const BACKLOG: u64 = 8;
@@ -160,6 +164,11 @@ impl Alarm {
     /// Whether a thread polled just now.
     pub(super) fn was_looked_at(&self) -> bool {
         self.since_look() < RECENT
+    }
+
+    /// Whether a thread that posts looks at the sockets now.
+    pub(super) fn is_due_while_posting(&self) -> bool {
+        self.since_look() >= POSTING
     }
 
     /// Whether no poller has looked at the sockets for long.

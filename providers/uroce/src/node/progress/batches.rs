@@ -35,6 +35,8 @@ use uroce_engine::timer::Time;
 
 /// How long requests wait at most, in nanoseconds.
 const PATIENCE: u64 = 200_000;
+/// How long requests have waited that a thread sends while it posts others.
+pub(super) const OLD: u64 = PATIENCE / 4;
 /// The timer is moved on if it would expire so long before its time.
 const MOVES: u64 = 100_000;
 

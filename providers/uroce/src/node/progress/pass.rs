@@ -1,5 +1,6 @@
 //! One thread's turn at moving queue pairs along.
 
+use super::batches;
 use super::deadlines::{Due, Task};
 use crate::carrier::Sender;
 use crate::carrier::shm::Peer;
@@ -162,6 +163,16 @@ impl<'a> Pass<'a> {
     /// Takes the packets of the queue pairs whose requests wait for others. A poller leaves those
     /// that it does not attend: another may, and can access their memory directly.
     pub fn send_batches(&mut self) {
+        self.send_batches_since(u64::MAX);
+    }
+
+    /// The same of those that the timer would send soon.
+    pub fn send_old_batches(&mut self) {
+        let since = self.now().nanos().saturating_sub(batches::OLD);
+        self.send_batches_since(since);
+    }
+
+    fn send_batches_since(&mut self, since: u64) {
         let caller = self.caller;
         let attends = |entry: &Entry| match caller {
             Caller::Poller(mark) => {
@@ -172,7 +183,12 @@ impl<'a> Pass<'a> {
             }
             Caller::Poster | Caller::Node => true,
         };
-        for index in self.transport.batches.take(&self.transport.table, attends) {
+        let is_wanted = |entry: &Entry| entry.waits_since.load(SeqCst) <= since && attends(entry);
+        let taken = self
+            .transport
+            .batches
+            .take(&self.transport.table, is_wanted);
+        for index in taken {
             self.transmit(index);
         }
     }

@@ -105,12 +105,16 @@ impl Progress {
         self.failing.await_calls();
     }
 
-    /// A look of a thread that polls.
+    /// A look of a thread that polls. It also sends what waits for others to leave together.
     pub fn progress(&self, caller: Caller) {
+        self.send_batches(caller);
+        self.look(caller);
+    }
+
+    fn look(&self, caller: Caller) {
         let transport = &self.transport;
         transport.alarm.polled();
         self.serve_failed();
-        self.send_batches(caller);
         let Some(mut inbox) = self.inbox.try_lock() else {
             return;
         };
@@ -135,6 +139,22 @@ impl Progress {
             drop(inbox);
             self.yield_policy.yield_processor();
         }
+    }
+
+    /// A look of a thread that polls at other times, and has posted requests by some calls, unless
+    /// one has looked just now; requests that wait for others go on waiting while the thread posts,
+    /// but not for long. Otherwise the progress thread would look, which interrupts the posts if
+    /// both have one processor, and cannot access the requests' memory directly.
+    pub fn progress_while_posting(&self, caller: Caller) {
+        if !self.transport.alarm.is_due_while_posting() {
+            return;
+        }
+        if self.transport.batches.any() {
+            let mut pass = Pass::new(&self.transport, caller);
+            pass.send_old_batches();
+            pass.finish();
+        }
+        self.look(caller);
     }
 
     /// Receives packets, passes them on, sends the answers, executes expired deadlines. Returns
@@ -416,6 +436,30 @@ mod tests {
             });
             let polls = polls.next().expect("it looked");
             assert!(alarm.polls.load(Relaxed) - before >= polls);
+        }
+
+        /// It posts many requests between two polls.
+        #[test]
+        #[ignore = "run by in_a_namespace"]
+        fn a_thread_that_posts_looks_at_the_sockets_from_time_to_time() {
+            if !there() {
+                return;
+            }
+            let (node, ..) = node();
+            let alarm = &node.transport().alarm;
+            let _alone = SENDING.lock();
+            send_a_packet(&node);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            node.progress.progress_while_posting(Caller::Poller(OWN));
+            assert!(!alarm.has_some());
+            // Not at each post: another program may delay this one between two lines.
+            let is_left = || {
+                alarm.looked();
+                let before = alarm.polls.load(Relaxed);
+                node.progress.progress_while_posting(Caller::Poller(OWN));
+                alarm.polls.load(Relaxed) == before
+            };
+            assert!((0..1000).any(|_| is_left()));
         }
 
         /// As on a slow processor.
