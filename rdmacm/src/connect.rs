@@ -4,7 +4,7 @@
 use crate::abi::{Conn, MAX_DEPTH, port_space};
 use crate::device::Capabilities;
 use crate::id::Id;
-use crate::verbs::Uncancelled;
+use crate::verbs::Deferred;
 use crate::{ack, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPS_SQD};
 use kit::errno::{Errno, Result};
@@ -99,7 +99,7 @@ pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
 ///
 /// # Errors
 /// As [`connect`]; those of ibv_modify_qp(3).
-pub fn accept(id: &Id, given: Option<Given<'_>>) -> Result<()> {
+pub fn accept(id: &Id, given: Option<Given<'_>>, thread: &Deferred) -> Result<()> {
     let device = id.capabilities();
     check(id, given.as_ref(), device.as_ref())?;
     let backend = id.backend()?;
@@ -119,12 +119,18 @@ pub fn accept(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     if let Some(qp) = id.qp()
         && !id.is_datagram()
     {
-        transition::to_rts(id, qp, conn.responder_resources, conn.initiator_depth)?;
+        transition::to_rts(
+            id,
+            qp,
+            conn.responder_resources,
+            conn.initiator_depth,
+            thread,
+        )?;
     }
     let conn = of_queue_pair(id, conn);
     let accepted = backend.accept(id.uid(), Some((&conn, data)), ece);
     accepted.inspect_err(|_| {
-        let _ = transition::to(id, IBV_QPS_ERR);
+        let _ = transition::to(id, IBV_QPS_ERR, thread);
     })?;
     if id.is_datagram() && id.is_sync() {
         ack::release(id);
@@ -154,7 +160,7 @@ pub fn reject(id: &Id, reason: u8, data: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// EINVAL for an id without device or connection.
-pub fn disconnect(id: &Id, thread: &Uncancelled) -> Result<()> {
+pub fn disconnect(id: &Id, thread: &Deferred) -> Result<()> {
     let device = id.capabilities().ok_or(Errno::INVAL)?;
     let state = if device.is_iwarp {
         IBV_QPS_SQD

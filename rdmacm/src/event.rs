@@ -6,6 +6,7 @@ use crate::abi::{Channel, EventBlock, Given, Param, event_type, rdma_cm_event};
 use crate::backend::{Ece, Paths, Record};
 use crate::id::{Id, Join};
 use crate::registry::{self, Event};
+use crate::verbs::Deferred;
 use crate::{destroy, migrate, observe, path, transition, verbs};
 use bytemuck::Zeroable;
 use core::ptr::null_mut;
@@ -16,48 +17,53 @@ use std::sync::Arc;
 
 /// Turns the record of a block into an event of the program; none for an event that is swallowed.
 #[inline(always)]
-pub fn take(channel: Channel, block: EventBlock) -> Option<*mut rdma_cm_event> {
+pub fn take(channel: Channel, block: EventBlock, thread: &Deferred) -> Option<*mut rdma_cm_event> {
     let record = block.record();
     let event = match registry::find(record.uid) {
-        Some(id) if record.event != event_type::CONNECT_REQUEST => of_id(id, block),
-        listener => of_another(channel, listener, block),
+        Some(id) if record.event != event_type::CONNECT_REQUEST => of_id(id, block, thread),
+        listener => of_another(channel, listener, block, thread),
     };
     event.map(registry::add_event)
 }
 
 /// An event of a listener, a join, or an id that is found by other ways.
 #[inline(never)]
-fn of_another(channel: Channel, listener: Option<Arc<Id>>, block: EventBlock) -> Option<Event> {
+fn of_another(
+    channel: Channel,
+    listener: Option<Arc<Id>>,
+    block: EventBlock,
+    thread: &Deferred,
+) -> Option<Event> {
     if let Some(listener) = listener {
         return of_request(&listener, block);
     }
     match registry::find_join(block.record().uid) {
         Some(join) => Some(of_join(&join, block)),
-        None => of_accepted(channel, block),
+        None => of_accepted(channel, block, thread),
     }
 }
 
 /// An event of an accepted id whose `uid` the backend does not know yet (before Linux 5.11): the
 /// record has the backend's number alone.
 #[cold]
-fn of_accepted(channel: Channel, block: EventBlock) -> Option<Event> {
+fn of_accepted(channel: Channel, block: EventBlock, thread: &Deferred) -> Option<Event> {
     let number = |id: &Arc<Id>| id.backend().map(|backend| backend.number());
     let mut ids = registry::of_channel(channel).into_iter();
     let id = ids.find(|id| number(id) == Ok(block.record().id))?;
     if block.record().event == event_type::ESTABLISHED {
-        return of_id(id, block);
+        return of_id(id, block, thread);
     }
     id.acknowledged.add();
     None
 }
 
 #[inline(always)]
-fn of_id(id: Arc<Id>, mut block: EventBlock) -> Option<Event> {
+fn of_id(id: Arc<Id>, mut block: EventBlock, thread: &Deferred) -> Option<Event> {
     let record = block.record();
     let outcome = match record.event {
         event_type::ESTABLISHED => (record.event, record.status),
         event_type::DISCONNECTED if !id.has_connect_error() => (record.event, record.status),
-        _ => outcome(&id, record)?,
+        _ => outcome(&id, record, thread)?,
     };
     observe::taken(&id, outcome.0, outcome.1);
     let param = parameters(&id, record);
@@ -72,7 +78,7 @@ fn of_id(id: Arc<Id>, mut block: EventBlock) -> Option<Event> {
 /// Does the work that an event requires. Returns type and status for the program; none if the event
 /// is swallowed.
 #[inline(never)]
-fn outcome(id: &Arc<Id>, record: &Record) -> Option<(u32, i32)> {
+fn outcome(id: &Arc<Id>, record: &Record, thread: &Deferred) -> Option<(u32, i32)> {
     let mut outcome = (record.event, record.status);
     let failed = |e: Errno, event: u32| {
         errno::set(e);
@@ -91,13 +97,13 @@ fn outcome(id: &Arc<Id>, record: &Record) -> Option<(u32, i32)> {
         }
         event_type::CONNECT_RESPONSE => {
             id.state.lock().remote_ece = record.ece;
-            match answer(id, record.ece) {
+            match answer(id, record.ece, thread) {
                 Ok(false) => {}
                 Ok(true) => outcome.0 = event_type::ESTABLISHED,
                 Err(e) => {
                     id.set_connect_error();
                     // The event reports the failure; the queue pair may already be in that state.
-                    let _ = transition::to(id, IBV_QPS_ERR);
+                    let _ = transition::to(id, IBV_QPS_ERR, thread);
                     outcome = failed(e, event_type::CONNECT_ERROR);
                 }
             }
@@ -110,7 +116,7 @@ fn outcome(id: &Arc<Id>, record: &Record) -> Option<(u32, i32)> {
         event_type::INTERNAL if record.status == 0 => outcome.0 = event_type::ADDRINFO_RESOLVED,
         event_type::INTERNAL => outcome.0 = event_type::ADDRINFO_ERROR,
         event_type::REJECTED => {
-            let _ = transition::to(id, IBV_QPS_ERR);
+            let _ = transition::to(id, IBV_QPS_ERR, thread);
         }
         _ => {}
     }
@@ -124,7 +130,7 @@ fn take_paths(id: &Id) -> Result<()> {
 }
 
 /// Moves the queue pair and answers the peer's reply. False if the program manages the queue pair.
-fn answer(id: &Id, ece: Ece) -> Result<bool> {
+fn answer(id: &Id, ece: Ece, thread: &Deferred) -> Result<bool> {
     let Some(qp) = id.qp() else {
         return Ok(false);
     };
@@ -137,7 +143,7 @@ fn answer(id: &Id, ece: Ece) -> Result<bool> {
     }
     // The negotiated depths apply.
     let most = crate::abi::MAX_DEPTH;
-    transition::to_rts(id, qp, most, most)?;
+    transition::to_rts(id, qp, most, most, thread)?;
     id.backend()?.accept(id.uid(), None, Ece::default())?;
     Ok(true)
 }

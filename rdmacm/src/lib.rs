@@ -42,7 +42,10 @@
 //! (`export/wait.c`, `export/rsocket.c`), where a thread can be cancelled. A call of a synchronous
 //! id runs in steps (`sync::Step`), between which `wait.c` waits. No cancellation takes effect in
 //! the calls that wait for acknowledgements (`rdma_destroy_id`, `rdma_leave_multicast`,
-//! `rdma_migrate_id`), nor in `rdma_getaddrinfo`.
+//! `rdma_migrate_id`), nor in `rdma_getaddrinfo`. A call that changes queue pairs has its thread's
+//! cancellation deferred once, and calls verbs that are no cancellation points (`kit::cm::Verbs`).
+//! Over a libibverbs without them, or where another object provides the exported verbs, it disables
+//! cancellation around each exported verb.
 //!
 //! `unsafe` is allowed in `export`, `abi`, `verbs`, `lookup`, `kernel::file` and `uroce::table`.
 

@@ -4,7 +4,7 @@
 
 use crate::backend::Ece;
 use crate::id::Id;
-use crate::verbs::{self, CompChannel, Context, Cq, Pd, Qp, Srq, Uncancelled};
+use crate::verbs::{self, CompChannel, Context, Cq, Deferred, Pd, Qp, Srq};
 use crate::{abi::rdma_cm_id, transition};
 use core::ptr::null_mut;
 use kit::abi::*;
@@ -48,7 +48,7 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
         attr.srq = id.block.srq();
     }
     let made = context.create_qp(attr).and_then(|qp| {
-        verbs::uncancelled(|thread| {
+        verbs::deferred(|thread| {
             let begun = begin(id, qp, thread);
             if begun.is_err() {
                 qp.destroy(thread);
@@ -56,7 +56,7 @@ pub fn create(id: &Id, attr: &mut ibv_qp_init_attr_ex) -> Result<()> {
             begun.map(|()| qp)
         })
     });
-    let qp = made.inspect_err(|_| verbs::uncancelled(|t| destroy_completion_queues(id, t)))?;
+    let qp = made.inspect_err(|_| verbs::deferred(|t| destroy_completion_queues(id, t)))?;
     // An XRC target may have no completion queue; its shared receive queue uses the id's.
     if !qp.pd().is_null() {
         id.block.set_pd(qp.pd());
@@ -77,7 +77,7 @@ fn anonymous_xrcd(id: &Id) -> Result<*mut ibv_xrcd> {
 }
 
 /// ECE options are set before the first transition.
-fn begin(id: &Id, qp: Qp, thread: &Uncancelled) -> Result<()> {
+fn begin(id: &Id, qp: Qp, thread: &Deferred) -> Result<()> {
     exchange_options(id, qp)?;
     transition::to_init(id, qp, thread)?;
     if id.is_datagram() {
@@ -129,7 +129,7 @@ fn make_completion_queues(id: &Id, context: Context, attr: &ibv_qp_init_attr_ex)
     }
     if attr.recv_cq.is_null() && id.block.recv_cq().is_null() && attr.cap.max_recv_wr > 0 {
         make_receive_queue(id, context, attr.cap.max_recv_wr)
-            .inspect_err(|_| verbs::uncancelled(|t| destroy_completion_queues(id, t)))?;
+            .inspect_err(|_| verbs::deferred(|t| destroy_completion_queues(id, t)))?;
     }
     Ok(())
 }
@@ -143,20 +143,17 @@ fn make_receive_queue(id: &Id, context: Context, entries: u32) -> Result<()> {
 }
 
 /// Destroys the completion queues that the library made.
-fn destroy_completion_queues(id: &Id, thread: &Uncancelled) {
+fn destroy_completion_queues(id: &Id, thread: &Deferred) {
     let (send, receive) = {
         let mut state = id.state.lock();
         let made = (state.made_send_cq, state.made_recv_cq);
         (state.made_send_cq, state.made_recv_cq) = (false, false);
         made
     };
-    let destroy = |cq, channel| {
-        if let Some(cq) = Cq::of(cq) {
-            cq.destroy(thread);
-        }
-        if let Some(channel) = CompChannel::of(channel) {
-            channel.destroy();
-        }
+    let destroy = |cq, channel| match (Cq::of(cq), CompChannel::of(channel)) {
+        (Some(cq), _) => cq.destroy(channel, thread),
+        (None, Some(channel)) => channel.destroy(),
+        (None, None) => {}
     };
     if receive {
         destroy(id.block.recv_cq(), id.block.recv_cq_channel());
@@ -172,7 +169,7 @@ fn destroy_completion_queues(id: &Id, thread: &Uncancelled) {
 
 /// Destroys the queue pair of an id, if there is one.
 pub fn destroy(id: &Id) {
-    verbs::uncancelled(|thread| {
+    verbs::deferred(|thread| {
         if let Some(qp) = id.qp() {
             qp.destroy(thread);
             id.block.set_qp(null_mut());
@@ -214,7 +211,7 @@ pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
     let made = context.create_srq(attr);
     let srq = made.inspect_err(|_| {
         if id.qp().is_none() {
-            verbs::uncancelled(|thread| destroy_completion_queues(id, thread));
+            verbs::deferred(|thread| destroy_completion_queues(id, thread));
         }
     })?;
     if id.block.pd().is_null() {
@@ -226,9 +223,9 @@ pub fn create_srq(id: &Id, attr: &mut ibv_srq_init_attr_ex) -> Result<()> {
 
 /// Destroys the shared receive queue of an id, if there is one.
 pub fn destroy_srq(id: &Id) {
-    verbs::uncancelled(|thread| {
+    verbs::deferred(|thread| {
         if let Some(srq) = Srq::of(id.block.srq()) {
-            srq.destroy(thread);
+            srq.destroy();
             id.block.set_srq(null_mut());
         }
         if id.qp().is_none() {

@@ -4,7 +4,7 @@
 use crate::abi::MAX_DEPTH;
 use crate::backend::Backend;
 use crate::id::Id;
-use crate::verbs::{self, Qp, Uncancelled};
+use crate::verbs::{self, Deferred, Qp};
 use bytemuck::Zeroable;
 use core::ffi::c_int;
 use kit::abi::{kernel::ib_uverbs_qp_attr, *};
@@ -38,7 +38,7 @@ fn mask(bits: ibv_qp_attr_mask) -> c_int {
 
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
-pub fn to_init(id: &Id, qp: Qp, thread: &Uncancelled) -> Result<()> {
+pub fn to_init(id: &Id, qp: Qp, thread: &Deferred) -> Result<()> {
     let mut attr = ibv_qp_attr::zeroed();
     let mask = attributes(id, IBV_QPS_INIT, &mut attr)?;
     qp.modify(&mut attr, mask, thread)
@@ -48,30 +48,34 @@ pub fn to_init(id: &Id, qp: Qp, thread: &Uncancelled) -> Result<()> {
 ///
 /// # Errors
 /// The backend's; ibv_modify_qp(3)'s.
-pub fn to_rts(id: &Id, qp: Qp, responder_resources: u8, initiator_depth: u8) -> Result<()> {
+pub fn to_rts(
+    id: &Id,
+    qp: Qp,
+    responder_resources: u8,
+    initiator_depth: u8,
+    thread: &Deferred,
+) -> Result<()> {
     let backend = id.backend()?;
     let mut attr = ibv_qp_attr::zeroed();
     let mut found = ib_uverbs_qp_attr::zeroed();
-    verbs::uncancelled(|thread| {
-        for state in [IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS] {
-            let mask = fill(backend, state, &mut attr, &mut found)?;
-            if state == IBV_QPS_RTR && responder_resources != MAX_DEPTH {
-                attr.max_dest_rd_atomic = responder_resources;
-            }
-            if state == IBV_QPS_RTS && initiator_depth != MAX_DEPTH {
-                attr.max_rd_atomic = initiator_depth;
-            }
-            qp.modify(&mut attr, mask, thread)?;
+    for state in [IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS] {
+        let mask = fill(backend, state, &mut attr, &mut found)?;
+        if state == IBV_QPS_RTR && responder_resources != MAX_DEPTH {
+            attr.max_dest_rd_atomic = responder_resources;
         }
-        Ok(())
-    })
+        if state == IBV_QPS_RTS && initiator_depth != MAX_DEPTH {
+            attr.max_rd_atomic = initiator_depth;
+        }
+        qp.modify(&mut attr, mask, thread)?;
+    }
+    Ok(())
 }
 
 /// RTR and RTS of a datagram queue pair, which needs no peer.
 ///
 /// # Errors
 /// ibv_modify_qp(3)'s.
-pub fn datagram_to_rts(qp: Qp, thread: &Uncancelled) -> Result<()> {
+pub fn datagram_to_rts(qp: Qp, thread: &Deferred) -> Result<()> {
     let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = IBV_QPS_RTR;
     qp.modify(&mut attr, mask(IBV_QP_STATE), thread)?;
@@ -84,18 +88,18 @@ pub fn datagram_to_rts(qp: Qp, thread: &Uncancelled) -> Result<()> {
 ///
 /// # Errors
 /// ibv_modify_qp(3)'s.
-pub fn to(id: &Id, state: ibv_qp_state) -> Result<()> {
+pub fn to(id: &Id, state: ibv_qp_state, thread: &Deferred) -> Result<()> {
     let Some(qp) = id.qp() else {
         return Ok(());
     };
-    verbs::uncancelled(|thread| to_state(qp, state, thread))
+    to_state(qp, state, thread)
 }
 
 /// The same, of a queue pair.
 ///
 /// # Errors
 /// As above.
-pub fn to_state(qp: Qp, state: ibv_qp_state, thread: &Uncancelled) -> Result<()> {
+pub fn to_state(qp: Qp, state: ibv_qp_state, thread: &Deferred) -> Result<()> {
     let mut attr = ibv_qp_attr::zeroed();
     attr.qp_state = state;
     qp.modify(&mut attr, mask(IBV_QP_STATE), thread)

@@ -5,12 +5,15 @@
 mod data;
 pub use data::{Ah, Local, Mr, Peer, RdmaWrite, Region, immediate};
 
+use crate::uroce;
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, Ordering};
 use kit::abi::{kernel::*, *};
+use kit::cm::Verbs;
 use kit::errno::{Errno, Result};
-use kit::sys::{errno, pthread::without_cancellation};
+use kit::sys::{errno, pthread::deferred_cancellation, pthread::without_cancellation};
 
 mod raw {
     use super::*;
@@ -73,24 +76,75 @@ fn done(answer: c_int) -> Result<()> {
     }
 }
 
-/// A thread in which no cancellation takes effect: it may call functions of libibverbs that are
-/// cancellation points.
-pub struct Uncancelled(PhantomData<*const ()>);
+/// A thread whose cancellation is deferred (pthread_setcanceltype(3)) or disabled: it is not ended
+/// in calls that are no cancellation points.
+pub struct Deferred(PhantomData<*const ()>);
 
-impl Uncancelled {
-    /// A thread whose cancellation C has disabled.
+impl Deferred {
+    /// A thread whose cancellation C has deferred.
     ///
     /// # Safety
-    /// It is disabled (pthread_setcancelstate(3)) as long as this lives.
+    /// It is deferred as long as this lives.
     pub unsafe fn by_caller() -> Self {
         Self(PhantomData)
     }
 }
 
-/// Runs a function without cancellation. A call of the program changes the state of its thread
+/// Runs a function with deferred cancellation. A call of the program changes the type of its thread
 /// once, however many objects it changes.
-pub fn uncancelled<T>(run: impl FnOnce(&Uncancelled) -> T) -> T {
-    without_cancellation(|| run(&Uncancelled(PhantomData)))
+pub fn deferred<T>(run: impl FnOnce(&Deferred) -> T) -> T {
+    deferred_cancellation(|| run(&Deferred(PhantomData)))
+}
+
+/// Those verbs that a call of the program may need several of.
+static VERBS: AtomicPtr<Verbs> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Those of any libibverbs. Of another release some are cancellation points.
+static EXPORTED: Verbs = {
+    unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+        // SAFETY: vouched for by the caller.
+        without_cancellation(|| unsafe { raw::ibv_modify_qp(qp, attr, mask) })
+    }
+    unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+        // SAFETY: as above.
+        without_cancellation(|| unsafe { raw::ibv_destroy_qp(qp) })
+    }
+    unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq, channel: *mut ibv_comp_channel) -> c_int {
+        // SAFETY: as above.
+        without_cancellation(|| unsafe {
+            let answer = raw::ibv_destroy_cq(cq);
+            if answer != 0 || channel.is_null() {
+                return answer;
+            }
+            raw::ibv_destroy_comp_channel(channel)
+        })
+    }
+    Verbs {
+        modify_qp,
+        destroy_qp,
+        destroy_cq,
+    }
+};
+
+#[inline]
+fn verbs() -> &'static Verbs {
+    // SAFETY: NULL, or one of the two that `find_verbs` has found.
+    unsafe { VERBS.load(Ordering::Acquire).as_ref() }.unwrap_or_else(find_verbs)
+}
+
+/// Finds the verbs; each thread that looks for them finds the same.
+#[cold]
+#[inline(never)]
+fn find_verbs() -> &'static Verbs {
+    let exported = [
+        raw::ibv_modify_qp as *const c_void,
+        raw::ibv_destroy_qp as *const c_void,
+        raw::ibv_destroy_cq as *const c_void,
+        raw::ibv_destroy_comp_channel as *const c_void,
+    ];
+    let found = uroce::verbs(&exported).unwrap_or(&EXPORTED);
+    VERBS.store((&raw const *found).cast_mut(), Ordering::Release);
+    found
 }
 
 macro_rules! object {
@@ -140,8 +194,8 @@ object!(Xrcd, ibv_xrcd);
 // SAFETY of this file's calls: objects are those that programs put into ids and arguments, which
 // live as long as the interface requires, or were made here; attributes belong to this library.
 //
-// The calls in which libibverbs may wait run without cancellation: a thread that is cancelled in
-// such a wait would be unwound through the frames of this library.
+// The calls in which libibverbs may wait run without cancellation, or are those of `Verbs`: a
+// thread that is cancelled in such a wait would be unwound through the frames of this library.
 
 /// # Safety
 /// The device is of a list, or open.
@@ -248,21 +302,22 @@ impl Xrcd {
 impl CompChannel {
     pub fn destroy(self) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = unsafe { raw::ibv_destroy_comp_channel(self.as_ptr()) };
+        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_comp_channel(self.as_ptr()) });
     }
 }
 
 impl Cq {
-    pub fn destroy(self, _: &Uncancelled) {
+    /// Destroys it and then its channel, if there is one.
+    pub fn destroy(self, channel: *mut ibv_comp_channel, _: &Deferred) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = unsafe { raw::ibv_destroy_cq(self.as_ptr()) };
+        let _ = unsafe { (verbs().destroy_cq)(self.as_ptr(), channel) };
     }
 }
 
 impl Srq {
-    pub fn destroy(self, _: &Uncancelled) {
+    pub fn destroy(self) {
         // SAFETY: see above; an object in use returns an error.
-        let _ = unsafe { raw::ibv_destroy_srq(self.as_ptr()) };
+        let _ = without_cancellation(|| unsafe { raw::ibv_destroy_srq(self.as_ptr()) });
     }
 }
 
@@ -282,14 +337,14 @@ impl Qp {
         unsafe { (*self.as_ptr()).pd }
     }
 
-    pub fn modify(self, attr: &mut ibv_qp_attr, mask: c_int, _: &Uncancelled) -> Result<()> {
+    pub fn modify(self, attr: &mut ibv_qp_attr, mask: c_int, _: &Deferred) -> Result<()> {
         // SAFETY: see above.
-        done(unsafe { raw::ibv_modify_qp(self.as_ptr(), attr, mask) })
+        done(unsafe { (verbs().modify_qp)(self.as_ptr(), attr, mask) })
     }
 
-    pub fn destroy(self, _: &Uncancelled) {
+    pub fn destroy(self, _: &Deferred) {
         // SAFETY: see above; the caller does not use it afterwards.
-        let _ = unsafe { raw::ibv_destroy_qp(self.as_ptr()) };
+        let _ = unsafe { (verbs().destroy_qp)(self.as_ptr()) };
     }
 
     pub fn query_ece(self) -> Result<ibv_ece> {

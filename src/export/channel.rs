@@ -50,7 +50,7 @@ fn create(ctx: Ctx<'_>) -> Result<*mut ibv_comp_channel> {
 }
 
 /// Programs of libibverbs 1.0 call this too, with a channel of theirs.
-unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+pub(super) unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: the caller passes a live channel or NULL, and does not use it afterwards.
     unsafe {
         let old = compat_1_0::channel::destroy(channel, destroy_comp_channel);

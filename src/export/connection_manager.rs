@@ -3,8 +3,11 @@
 //! rdma-core's libibverbs, too.
 
 use super::observe::librdmacm;
+use super::{channel, cq, ended, qp, ret};
 use crate::symver;
-use kit::cm::{Observed, Table, VERSION};
+use kit::abi::handle::{Cq, UNACKED};
+use kit::abi::{ibv_comp_channel, ibv_cq};
+use kit::cm::{Observed, Table, VERSION, Verbs, WithVerbs};
 use kit::errno::{Errno, Result};
 use std::ffi::c_int;
 use std::os::fd::IntoRawFd;
@@ -83,19 +86,53 @@ unsafe extern "C" fn record(call: *const Observed) {
     librdmacm::record(call, words);
 }
 
-static TABLE: Table = Table {
-    size: size_of::<Table>(),
-    version: VERSION,
-    open: Some(open),
-    close: Some(close),
-    ask: Some(ask),
-    observes: Some(observes),
-    explain: Some(explain),
-    record: Some(record),
+/// Destroys a completion queue, and after a success its channel, if there is one. The thread's
+/// cancellation is deferred or disabled.
+///
+/// # Safety
+/// As for ibv_destroy_cq(3) and ibv_destroy_comp_channel(3).
+unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq, channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: vouched for by the caller; the queue's channel is read before the queue is freed.
+    unsafe {
+        ret::code_of(Cq::from_raw(cq), |h| {
+            let destroy = h.table().destroy_cq();
+            let on = (*cq).channel;
+            let answer = match ended::deferred(h.ctx(), || destroy(cq)) {
+                UNACKED => cq::destroy_cq(cq),
+                0 => {
+                    cq::destroy_cq_end(cq, on);
+                    0
+                }
+                failure => failure,
+            };
+            if answer != 0 || channel.is_null() {
+                return answer;
+            }
+            channel::destroy_comp_channel(channel)
+        })
+    }
+}
+
+static TABLE: WithVerbs = WithVerbs {
+    table: Table {
+        size: size_of::<WithVerbs>(),
+        version: VERSION,
+        open: Some(open),
+        close: Some(close),
+        ask: Some(ask),
+        observes: Some(observes),
+        explain: Some(explain),
+        record: Some(record),
+    },
+    verbs: Verbs {
+        modify_qp: qp::modify_qp_deferred,
+        destroy_qp: qp::destroy_qp_deferred,
+        destroy_cq,
+    },
 };
 
 unsafe extern "C" fn connection_manager() -> *const Table {
-    &raw const TABLE
+    (&raw const TABLE).cast()
 }
 symver!(connection_manager => "ferroverbs_connection_manager", "FERROVERBS_1.1");
 
@@ -108,7 +145,10 @@ mod tests {
         // SAFETY: NULL and 0 are allowed.
         unsafe {
             let table = &*connection_manager();
-            assert_eq!((table.size, table.version), (size_of::<Table>(), VERSION));
+            assert_eq!(
+                (table.size, table.version),
+                (size_of::<WithVerbs>(), VERSION)
+            );
             assert_eq!(
                 open(std::ptr::null_mut(), std::ptr::null_mut()),
                 libc::EINVAL

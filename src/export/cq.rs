@@ -125,7 +125,7 @@ hidden!(destroy_cq_begin => "ferroverbs_destroy_cq_begin");
 ///
 /// # Safety
 /// The channel is live or NULL.
-unsafe extern "C" fn destroy_cq_end(cq: *mut ibv_cq, channel: *mut ibv_comp_channel) {
+pub(super) unsafe extern "C" fn destroy_cq_end(cq: *mut ibv_cq, channel: *mut ibv_comp_channel) {
     kept::forget(cq.addr());
     // SAFETY: vouched for by the caller.
     if let Ok(channel) = unsafe { CompChannel::from_raw(channel) } {

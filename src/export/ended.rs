@@ -1,7 +1,10 @@
 //! The end of objects whose events have to be acknowledged first.
 
 use crate::{core::events::kept, hidden};
-use kit::{abi::handle::UNACKED, sys::pthread::without_cancellation};
+use kit::{
+    abi::handle::{Ctx, UNACKED},
+    sys::pthread::without_cancellation,
+};
 use std::ffi::{c_int, c_void};
 
 /// Destroys an object, waiting where the provider leaves that to the library. A provider in C
@@ -21,6 +24,17 @@ pub fn whole<const N: usize>(
             wait(seen);
         }
     })
+}
+
+/// Runs a verb of the provider in a thread whose cancellation is deferred or disabled. No
+/// cancellation point: a provider in Rust has none, and one in C may have.
+#[inline(always)]
+pub fn deferred(ctx: Ctx<'_>, verb: impl FnOnce() -> c_int) -> c_int {
+    if ctx.private().is_in_rust() {
+        verb()
+    } else {
+        without_cancellation(verb)
+    }
 }
 
 /// The object at this address has been destroyed.

@@ -5,7 +5,7 @@ use super::{ended, ret};
 use crate::{core::events::kept, hidden, symver};
 use kit::{
     abi::{
-        handle::{Pd, Qp},
+        handle::{Pd, Qp, UNACKED},
         *,
     },
     errno::{Errno, Result},
@@ -98,6 +98,26 @@ pub(super) unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mas
     }
 }
 
+/// The same, for a thread whose cancellation is deferred or disabled.
+///
+/// # Safety
+/// As for ibv_modify_qp(3).
+pub(super) unsafe extern "C" fn modify_qp_deferred(
+    qp: *mut ibv_qp,
+    attr: *mut ibv_qp_attr,
+    attr_mask: c_int,
+) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(qp_and(qp, attr), |h| {
+            let modify = h.table().modify_qp();
+            let answer = ended::deferred(h.ctx(), || modify(qp, attr, attr_mask));
+            note_state(h, answer, attr, attr_mask);
+            answer
+        })
+    }
+}
+
 /// Keeps the state that applications read in the object.
 ///
 /// # Safety
@@ -124,6 +144,28 @@ pub(super) unsafe fn destroy_qp(qp: *mut ibv_qp) -> c_int {
                 kept::forget(qp.addr());
             }
             answer
+        })
+    }
+}
+
+/// The same, for a thread whose cancellation is deferred or disabled.
+///
+/// # Safety
+/// As for ibv_destroy_qp(3).
+pub(super) unsafe extern "C" fn destroy_qp_deferred(qp: *mut ibv_qp) -> c_int {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        ret::code_of(Qp::from_raw(qp), |h| {
+            let destroy = h.table().destroy_qp();
+            match ended::deferred(h.ctx(), || destroy(qp)) {
+                UNACKED => destroy_qp(qp),
+                answer => {
+                    if answer == 0 {
+                        kept::forget(qp.addr());
+                    }
+                    answer
+                }
+            }
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::connect::{self, Given};
 use crate::id::Id;
 use crate::observe::About;
 use crate::sync::{self, Step};
-use crate::verbs::Uncancelled;
+use crate::verbs::Deferred;
 use crate::{endpoint, symver};
 use core::ffi::{c_int, c_void};
 use kit::abi::ibv_ece;
@@ -81,7 +81,9 @@ unsafe extern "C" fn accept(
     let looked_at = || (recorded(given.as_ref()), depths(given.as_ref()));
     let started = step::started(Call::Accept, id, looked_at);
     started.run(waiting, |id| {
-        connect::accept(id, given)?;
+        // SAFETY: wait.c defers cancellation during this step.
+        let thread = unsafe { Deferred::by_caller() };
+        connect::accept(id, given, &thread)?;
         if id.is_datagram() {
             return Ok(Step::Done(0));
         }
@@ -127,8 +129,8 @@ symver!(rdma_notify => "rdma_notify", "RDMACM_1.0");
 unsafe extern "C" fn disconnect(id: *mut rdma_cm_id, waiting: *mut step::Waiting) -> c_int {
     let started = step::started(Call::Disconnect, id, || ([], About::Nothing));
     started.run(waiting, |id| {
-        // SAFETY: wait.c disables cancellation during this step.
-        let thread = unsafe { Uncancelled::by_caller() };
+        // SAFETY: as in `accept`.
+        let thread = unsafe { Deferred::by_caller() };
         connect::disconnect(id, &thread)?;
         Ok(sync::complete(id))
     })

@@ -4,6 +4,7 @@ use super::ret;
 use crate::abi::{Channel, EventBlock, event_name, rdma_cm_event, rdma_event_channel};
 use crate::observe::{self, About};
 use crate::registry::{self, Origin};
+use crate::verbs::Deferred;
 use crate::{ack, device, event, kept, symver};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -151,7 +152,9 @@ unsafe extern "C" fn end(reader: *mut Reader) -> c_int {
     let (Some(channel), Ok(block)) = (Channel::of(reader.channel), reader.take_block()) else {
         return ret::failed(Errno::INVAL);
     };
-    match event::take(channel, block) {
+    // SAFETY: wait.c defers cancellation during the call.
+    let thread = unsafe { Deferred::by_caller() };
+    match event::take(channel, block, &thread) {
         Some(taken) => {
             // SAFETY: `begin` has checked that it is not NULL; it belongs to the program.
             unsafe { reader.event.write(taken) };

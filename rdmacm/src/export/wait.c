@@ -271,30 +271,7 @@ CALL(resolve_addr, "RDMACM_1.0",
 CALL(resolve_route, "RDMACM_1.0", (struct rdma_cm_id *id, int milliseconds), id, milliseconds);
 CALL(connect, "RDMACM_1.0", (struct rdma_cm_id *id, struct rdma_conn_param *param), id, param);
 CALL(accept, "RDMACM_1.0", (struct rdma_cm_id *id, struct rdma_conn_param *param), id, param);
-/* Its first step calls libibverbs, in which no cancellation may take effect: a CALL whose thread
- * cannot be cancelled then, which costs no more than to defer it. */
-RUST int ferroverbs_cm_disconnect(struct rdma_cm_id *id, struct waiting *waiting);
-int ferroverbs_rdma_disconnect(struct rdma_cm_id *id);
-int ferroverbs_rdma_disconnect(struct rdma_cm_id *id)
-{
-	struct waiting waiting;
-	int state, answer;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	answer = ferroverbs_cm_disconnect(id, &waiting);
-	if (answer == WAITS) {
-		int type = deferred();
-
-		pthread_setcancelstate(state, NULL);
-		answer = finish(&waiting);
-		restore(type);
-	} else {
-		pthread_setcancelstate(state, NULL);
-	}
-	return answer;
-}
-SYMVER(ferroverbs_rdma_disconnect, rdma_disconnect, "@@", "RDMACM_1.0");
-
+CALL(disconnect, "RDMACM_1.0", (struct rdma_cm_id *id), id);
 CALL(get_request, "RDMACM_1.0", (struct rdma_cm_id *listener, struct rdma_cm_id **id), listener,
      id);
 CALL(create_ep, "RDMACM_1.0",

@@ -3,6 +3,7 @@
 
 use crate::abi::{Address, Channel, Conn, EventBlock, event_type};
 use crate::id::Id;
+use crate::verbs::deferred;
 use crate::{ack, address, channel, destroy, event, registry};
 use core::ptr::null_mut;
 use kit::abi::ibv_qp_type;
@@ -132,7 +133,8 @@ impl CmId {
                 Err(e) => return Err(e),
             }
             // Swallowed events are skipped.
-            let Some(event) = event::take(self.channel, block) else {
+            let taken = deferred(|thread| event::take(self.channel, block, thread));
+            let Some(event) = taken else {
                 continue;
             };
             let read = registry::with_event(event.addr(), read);

@@ -6,7 +6,7 @@ use super::service;
 use super::settings::Sizes;
 use crate::abi::{Address, Buffers, canonical, event_type, port_space};
 use crate::verbs::{
-    Ah, CompChannel, Context, Cq, Local, Pd, Peer, Qp, Region, gid_bytes, uncancelled,
+    Ah, CompChannel, Context, Cq, Local, Pd, Peer, Qp, Region, deferred, gid_bytes,
 };
 use crate::{address, path, queue_pair};
 use core::ptr::null_mut;
@@ -71,8 +71,7 @@ impl DatagramQp {
         let cq = made.inspect_err(|_| channel.destroy())?;
         let made = make_qp(&cm, cq, places, requests);
         let qp = made.inspect_err(|_| {
-            uncancelled(|thread| cq.destroy(thread));
-            channel.destroy();
+            deferred(|thread| cq.destroy(channel.as_ptr(), thread));
         })?;
         let made = Self {
             local,
@@ -228,8 +227,7 @@ fn make_qp(cm: &CmId, cq: Cq, places: usize, requests: usize) -> Result<Qp> {
 impl Drop for DatagramQp {
     fn drop(&mut self) {
         queue_pair::destroy(&self.cm.id);
-        uncancelled(|thread| self.cq.destroy(thread));
-        self.channel.destroy();
+        deferred(|thread| self.cq.destroy(self.channel.as_ptr(), thread));
     }
 }
 

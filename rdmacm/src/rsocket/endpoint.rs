@@ -5,7 +5,7 @@
 use super::settings::Sizes;
 use crate::id::Id;
 use crate::queue_pair;
-use crate::verbs::{CompChannel, Context, Cq, Mr, Pd, Qp, Region, uncancelled};
+use crate::verbs::{CompChannel, Context, Cq, Mr, Pd, Qp, Region, deferred};
 use core::ptr::null_mut;
 use kit::abi::{IBV_QPT_RC, ibv_cq, ibv_qp_cap, ibv_qp_init_attr, ibv_qp_init_attr_ex, ibv_sge};
 use kit::errno::{Errno, Result};
@@ -39,8 +39,7 @@ impl Completions {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        uncancelled(|thread| self.cq.destroy(thread));
-        self.channel.destroy();
+        deferred(|thread| self.cq.destroy(self.channel.as_ptr(), thread));
     }
 }
 

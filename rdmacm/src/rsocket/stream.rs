@@ -9,6 +9,7 @@ use super::settings::{self, Sizes};
 use super::socket::{Attempt, Kind, Progress, Socket, attempt};
 use super::{service, table};
 use crate::abi::{Address, Buffers, Conn, event_type, port_space};
+use crate::verbs::deferred;
 use crate::{address, connect, registry, transition};
 use kit::abi::{IBV_QPS_ERR, IBV_QPT_RC};
 use kit::errno::{Errno, Result};
@@ -245,7 +246,7 @@ impl StreamState {
                 connection.process();
                 connection.stream.disconnected();
                 // Posted requests are flushed.
-                let _ = transition::to(&self.cm.id, IBV_QPS_ERR);
+                let _ = deferred(|thread| transition::to(&self.cm.id, IBV_QPS_ERR, thread));
             }
             _ => {}
         }
@@ -666,7 +667,7 @@ fn accept_request(
         srq: 0,
         ..conn
     };
-    connect::accept(&state.cm.id, Some((conn, &data)))?;
+    deferred(|thread| connect::accept(&state.cm.id, Some((conn, &data)), thread))?;
     state.phase = Phase::Accepting(endpoint, *peer, Arc::downgrade(listener));
     let socket = into_socket(state, listener.family, false)?;
     socket.receive_timeout.copy(&listener.receive_timeout);

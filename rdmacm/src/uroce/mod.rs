@@ -7,4 +7,4 @@ mod table;
 
 pub use channel::{Channel, wait};
 pub use id::{UroceFile, UroceId};
-pub use table::{explain, observes, record};
+pub use table::{explain, observes, record, verbs};

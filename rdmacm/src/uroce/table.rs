@@ -1,7 +1,10 @@
 //! The functions of libibverbs for connections of devices in user space and for diagnostics. The
 //! shared library finds them by dlsym(3): rdma-core's library has no such functions.
 
-use kit::cm::{Observed, Table, VERSION};
+use core::ffi::c_void;
+#[cfg(not(ibverbs_linked))]
+use kit::cm::WithVerbs;
+use kit::cm::{Observed, Table, VERSION, Verbs};
 use kit::errno::{Errno, Result};
 use kit::sys::first::First;
 use rustix::fd::BorrowedFd;
@@ -43,6 +46,40 @@ fn table() -> Option<&'static Table> {
         let is_known = table.version >= VERSION && table.size >= size_of::<Table>();
         is_known.then_some(table)
     })
+}
+
+/// The verbs for this library; none if the libibverbs is of another release, or if the verbs that
+/// the process calls by the names of the exported ones are those of another object, which looks at
+/// the calls.
+#[cfg(not(ibverbs_linked))]
+pub fn verbs(exported: &[*const c_void]) -> Option<&'static Verbs> {
+    let table = table()?;
+    if table.size < size_of::<WithVerbs>() {
+        return None;
+    }
+    let own = object_of((&raw const *table).cast())?;
+    if exported.iter().any(|verb| object_of(*verb) != Some(own)) {
+        return None;
+    }
+    // SAFETY: the size says that the verbs lie behind the table; they live as long.
+    Some(unsafe { &(*(&raw const *table).cast::<WithVerbs>()).verbs })
+}
+
+/// None: without the system calls of the shared library the verbs are cancellation points.
+#[cfg(ibverbs_linked)]
+pub fn verbs(_exported: &[*const c_void]) -> Option<&'static Verbs> {
+    None
+}
+
+/// The shared object or program that contains an address.
+#[cfg(not(ibverbs_linked))]
+fn object_of(address: *const c_void) -> Option<usize> {
+    let mut found = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: there is room for the answer, which is whole if it is not 0.
+    unsafe {
+        let is_found = libc::dladdr(address, found.as_mut_ptr()) != 0;
+        is_found.then(|| found.assume_init_ref().dli_fbase.addr())
+    }
 }
 
 fn done(code: i32) -> Result<()> {

@@ -13,7 +13,7 @@ mod table;
 pub use call::{CALLS, Call};
 pub use command::*;
 pub use event::{Ece, Param, Record, UdParam};
-pub use table::{EXPLAINS, Observed, RECORDS, Table, VERSION};
+pub use table::{EXPLAINS, Observed, RECORDS, Table, VERSION, Verbs, WithVerbs};
 
 /// `enum rdma_cm_event_type`.
 #[allow(missing_docs)] // the names are those of the kernel's header

@@ -1,5 +1,6 @@
 //! How librdmacm reaches the connection manager of devices in user space.
 
+use crate::abi::{ibv_comp_channel, ibv_cq, ibv_qp, ibv_qp_attr};
 use core::ffi::c_int;
 
 /// The version of the table that this library speaks. Members are only ever added at the end.
@@ -64,4 +65,28 @@ pub struct Table {
     pub explain: Option<unsafe extern "C" fn(text: *const u8, length: usize)>,
     /// Records a call.
     pub record: Option<unsafe extern "C" fn(call: *const Observed)>,
+}
+
+/// The table, with the verbs for librdmacm behind it: [`Table::size`] says whether they are there.
+#[repr(C)]
+pub struct WithVerbs {
+    /// The table.
+    pub table: Table,
+    /// The verbs.
+    pub verbs: Verbs,
+}
+
+/// Verbs as those that libibverbs exports, for a thread whose cancellation is deferred or disabled
+/// (pthread_setcanceltype(3)). They are no cancellation points, and leave the thread's state alone:
+/// librdmacm calls several of them in one call of the program.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Verbs {
+    /// ibv_modify_qp(3).
+    pub modify_qp: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
+    /// ibv_destroy_qp(3).
+    pub destroy_qp: unsafe extern "C" fn(*mut ibv_qp) -> c_int,
+    /// ibv_destroy_cq(3), and after a success ibv_destroy_comp_channel(3). The channel, which may be
+    /// NULL, is the one of the queue.
+    pub destroy_cq: unsafe extern "C" fn(*mut ibv_cq, *mut ibv_comp_channel) -> c_int,
 }

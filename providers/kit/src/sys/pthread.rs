@@ -60,6 +60,33 @@ pub fn without_cancellation<T>(run: impl FnOnce() -> T) -> T {
     run()
 }
 
+/// `PTHREAD_CANCEL_DEFERRED` of the C library.
+const CANCEL_DEFERRED: c_int = 0;
+
+unsafe extern "C" {
+    fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs a function during which a thread is cancelled at cancellation points alone
+/// (pthread_setcanceltype(3)). The function must not call any.
+pub fn deferred_cancellation<T>(run: impl FnOnce() -> T) -> T {
+    struct Restore(c_int);
+    impl Drop for Restore {
+        #[inline]
+        fn drop(&mut self) {
+            if self.0 != CANCEL_DEFERRED {
+                // SAFETY: the type that the thread had.
+                unsafe { pthread_setcanceltype(self.0, ptr::null_mut()) };
+            }
+        }
+    }
+    let mut before = CANCEL_DEFERRED;
+    // SAFETY: the thread's own type, and room for the one before.
+    unsafe { pthread_setcanceltype(CANCEL_DEFERRED, &raw mut before) };
+    let _restore = Restore(before);
+    run()
+}
+
 /// A locked mutex; unlocked when dropped.
 pub struct Guard<'a> {
     mutex: *mut pthread_mutex_t,

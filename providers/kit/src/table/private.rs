@@ -27,6 +27,7 @@ pub struct Private {
     edges: OnceLock<Arc<dyn Edges>>,
     /// The layout of the structures that the provider shares with the library.
     layout: &'static Layout,
+    is_in_rust: bool,
     /// Verbs of the provider besides the table.
     later: Later,
     /// The provider's verbs, every missing one filled with its default; or the verbs that cover
@@ -39,7 +40,10 @@ pub struct Private {
 impl Private {
     /// A private part with a table of defaults, for a provider in Rust.
     pub fn new(driver_id: u32) -> Self {
-        Self::laid_out(driver_id, &generation::OWN)
+        Self {
+            is_in_rust: true,
+            ..Self::laid_out(driver_id, &generation::OWN)
+        }
     }
 
     /// The same for a provider in C.
@@ -53,6 +57,7 @@ impl Private {
             unsupported: [AtomicU64::new(0), AtomicU64::new(0)],
             edges: OnceLock::new(),
             layout,
+            is_in_rust: false,
             later: Later::new(layout.first),
             verbs: Table::new(),
             beneath: OnceLock::new(),
@@ -68,6 +73,11 @@ impl Private {
     /// The layout of the structures that the provider shares with the library.
     pub fn layout(&self) -> &'static Layout {
         self.layout
+    }
+
+    /// Whether the provider is one in Rust, none of whose verbs is a cancellation point.
+    pub fn is_in_rust(&self) -> bool {
+        self.is_in_rust
     }
 
     /// The verbs of later releases.
