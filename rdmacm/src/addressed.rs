@@ -108,6 +108,10 @@ impl<T: Addressed> Table<T> {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     pub fn has_memory(&self) -> bool {
         !self.places.is_empty()
     }

@@ -75,13 +75,13 @@ fn defaults(flow_control: u8) -> Given<'static> {
 /// device does not have; the backend's.
 pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     let backend = id.backend()?;
-    let mut state = id.state.lock();
-    let device = state.lease.as_ref().map(|lease| &lease.device.capabilities);
-    check(id, given.as_ref(), device)?;
-    let (most_resources, most_depth) = most(device);
+    let device = id.capabilities();
+    check(id, given.as_ref(), device.as_ref())?;
+    let (most_resources, most_depth) = most(device.as_ref());
     let (mut conn, data) = given.unwrap_or_else(|| defaults(1));
     conn.responder_resources = or_most(conn.responder_resources, most_resources);
     conn.initiator_depth = or_most(conn.initiator_depth, most_depth);
+    let mut state = id.state.lock();
     state.responder_resources = conn.responder_resources;
     state.initiator_depth = conn.initiator_depth;
     let before = state.rare().map(|rare| std::mem::take(&mut rare.connect));

@@ -6,12 +6,8 @@ use crate::backend::DevicePort;
 use crate::verbs::{self, Context, DeviceList, Pd, Xrcd};
 use kit::abi::IBV_TRANSPORT_IWARP;
 use kit::errno::{Errno, Result};
-use kit::sync::Mutex;
 use kit::sys::{fork_guard::ForkGuard, forks, lock::Lock, per_process::PerProcess};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What the connections of a device are like.
 #[derive(Clone, Copy)]
@@ -21,6 +17,30 @@ pub struct Capabilities {
     /// Most RDMA reads and atomics that a queue pair answers.
     pub max_responder_resources: u8,
     pub is_iwarp: bool,
+}
+
+impl Capabilities {
+    const IS_THERE: u32 = 1;
+    const IS_IWARP: u32 = 2;
+
+    /// As a number that is not 0, which is read without a lock.
+    pub fn packed(self) -> u32 {
+        let bits = Self::IS_THERE | if self.is_iwarp { Self::IS_IWARP } else { 0 };
+        let depth = u32::from(self.max_initiator_depth);
+        let resources = u32::from(self.max_responder_resources);
+        resources << 16 | depth << 8 | bits
+    }
+
+    /// The reverse; none for 0.
+    #[inline]
+    pub fn unpacked(packed: u32) -> Option<Self> {
+        let [bits, max_initiator_depth, max_responder_resources, _] = packed.to_le_bytes();
+        (bits != 0).then_some(Self {
+            max_initiator_depth,
+            max_responder_resources,
+            is_iwarp: u32::from(bits) & Self::IS_IWARP != 0,
+        })
+    }
 }
 
 /// An open device.
@@ -33,7 +53,9 @@ pub struct Device {
     pub capabilities: Capabilities,
     /// Maximum number of requests in a queue.
     pub max_requests: u32,
-    shared: Mutex<Shared>,
+    /// Ids that use the device. It grows with `shared` locked.
+    ids: AtomicUsize,
+    shared: Lock<Shared>,
     opened_by: ForkGuard,
 }
 
@@ -45,16 +67,34 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Frees the objects that its ids share, unless there is an id again.
+    #[cold]
+    #[inline(never)]
+    fn free_shared(&self) {
+        let mut shared = self.shared.lock();
+        if self.ids.load(Ordering::Acquire) > 0 {
+            return;
+        }
+        // A domain that contains objects of the program remains for the next id.
+        if shared.xrcd.is_some_and(|xrcd| xrcd.close().is_ok()) {
+            shared.xrcd = None;
+        }
+        if shared.pd.is_some_and(|pd| pd.dealloc().is_ok()) {
+            shared.pd = None;
+        }
+    }
+}
+
 /// The objects that the ids of a device share.
 #[derive(Default)]
 struct Shared {
-    ids: usize,
     pd: Option<Pd>,
     xrcd: Option<Xrcd>,
 }
 
 /// A forked child keeps the kernel's devices, on which its parent may have made objects.
-static OPEN: Lock<Vec<Arc<Device>>> = Lock::new(Vec::new());
+static OPEN: Lock<Vec<&'static Device>> = Lock::new(Vec::new());
 
 /// Whether the process has found a device. Each call that may be the first one checks this, and
 /// listing devices costs more than most of these calls. A forked child lists the devices itself,
@@ -88,10 +128,11 @@ pub fn all() -> Result<Vec<Context>> {
 ///
 /// # Errors
 /// ENODEV if libibverbs does not list it; those of ibv_open_device(3).
-pub fn at(place: &DevicePort) -> Result<Arc<Device>> {
-    let known = |known: &&Arc<Device>| is_at(place, known.index, known.guid) && known.is_usable();
+pub fn at(place: &DevicePort) -> Result<&'static Device> {
+    let known =
+        |known: &&&'static Device| is_at(place, known.index, known.guid) && known.is_usable();
     if let Some(device) = OPEN.lock().iter().find(known) {
-        return Ok(device.clone());
+        return Ok(device);
     }
     let list = DeviceList::new()?;
     let found = list
@@ -109,18 +150,18 @@ fn is_at(place: &DevicePort, index: Option<u32>, guid: u64) -> bool {
     }
 }
 
-fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
+fn of(device: &verbs::Device<'_>) -> Result<&'static Device> {
     forks::wait_for(&OPEN)?;
     let mut open = OPEN.lock();
-    let known = |known: &&Arc<Device>| known.address == device.address() && known.is_usable();
+    let known = |known: &&&'static Device| known.address == device.address() && known.is_usable();
     if let Some(known) = open.iter().find(known) {
-        return Ok(known.clone());
+        return Ok(known);
     }
     let opened_by = ForkGuard::new()?;
     let verbs = device.open()?;
     let attr = verbs.query_device().inspect_err(|_| verbs.close())?;
     let depth = |most: i32| u8::try_from(most.max(0)).unwrap_or(u8::MAX);
-    let made = Arc::new(Device {
+    let made: &'static Device = Box::leak(Box::new(Device {
         address: device.address(),
         guid: device.guid(),
         index: device.index(),
@@ -131,17 +172,18 @@ fn of(device: &verbs::Device<'_>) -> Result<Arc<Device>> {
             is_iwarp: verbs.transport() == IBV_TRANSPORT_IWARP,
         },
         max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
-        shared: Mutex::default(),
+        ids: AtomicUsize::new(0),
+        shared: Lock::default(),
         opened_by,
-    });
-    open.push(made.clone());
+    }));
+    open.push(made);
     Ok(made)
 }
 
 /// A device in use by an id, with the domain that its ids share. The first id makes the domain, the
 /// last one frees it.
 pub struct Lease {
-    pub device: Arc<Device>,
+    pub device: &'static Device,
     pub pd: Pd,
 }
 
@@ -155,7 +197,7 @@ impl Lease {
             Some(pd) => pd,
             None => *shared.pd.insert(device.verbs.alloc_pd()?),
         };
-        shared.ids += 1;
+        device.ids.fetch_add(1, Ordering::Relaxed);
         drop(shared);
         Ok(Self { device, pd })
     }
@@ -174,18 +216,10 @@ impl Lease {
 }
 
 impl Drop for Lease {
+    #[inline]
     fn drop(&mut self) {
-        let mut shared = self.device.shared.lock();
-        shared.ids -= 1;
-        if shared.ids > 0 {
-            return;
-        }
-        // A domain that contains objects of the program remains for the next id.
-        if shared.xrcd.is_some_and(|xrcd| xrcd.close().is_ok()) {
-            shared.xrcd = None;
-        }
-        if shared.pd.is_some_and(|pd| pd.dealloc().is_ok()) {
-            shared.pd = None;
+        if self.device.ids.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.device.free_shared();
         }
     }
 }
@@ -194,6 +228,22 @@ impl Drop for Lease {
 mod tests {
     use super::*;
     use kit::abi::be16;
+
+    #[test]
+    fn capabilities_are_unpacked_as_they_were_packed() {
+        assert!(Capabilities::unpacked(0).is_none());
+        for is_iwarp in [false, true] {
+            let packed = Capabilities {
+                max_initiator_depth: 255,
+                max_responder_resources: 3,
+                is_iwarp,
+            }
+            .packed();
+            let found = Capabilities::unpacked(packed).unwrap();
+            let depths = (found.max_initiator_depth, found.max_responder_resources);
+            assert_eq!((depths, found.is_iwarp), ((255, 3), is_iwarp));
+        }
+    }
 
     #[test]
     fn the_index_has_precedence_over_the_guid() {

@@ -2,17 +2,19 @@
 //! A `struct rdma_cm_id` and the state that belongs to it.
 
 use crate::abi::{
-    Address, Given, Hints, IdBlock, MAX_DEPTH, gid_of, port_space, rdma_event_channel,
+    Address, Conn, Given, Hints, IdBlock, MAX_DEPTH, gid_of, port_space, rdma_event_channel,
 };
-use crate::backend::{Addresses, Backend, DevicePort, Ece};
+use crate::backend::{Addresses, Backend, DevicePort, Ece, Paths};
 #[cfg(test)]
 use crate::command::{CommandId, fake::Fake};
 use crate::device::{Capabilities, Device, Lease};
 use crate::kernel::KernelId;
+use crate::source::Source;
 use crate::uroce::UroceId;
 use crate::verbs::Qp;
 use bytemuck::Zeroable;
 use core::ffi::c_void;
+use kit::abi::kernel::ib_uverbs_qp_attr;
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
 use kit::errno::{Errno, Result};
 use kit::sync::{Condvar, Mutex};
@@ -151,15 +153,6 @@ pub enum Manager {
 }
 
 impl Manager {
-    fn backend(&self) -> &dyn Backend {
-        match self {
-            Self::Kernel(id) => id,
-            Self::Uroce(id) => id,
-            #[cfg(test)]
-            Self::Fake(id) => id,
-        }
-    }
-
     fn of_request(&self, number: u32) -> Self {
         match self {
             Self::Kernel(id) => Self::Kernel(id.of_request(number)),
@@ -168,14 +161,49 @@ impl Manager {
             Self::Fake(id) => Self::Fake(id.of_request(number)),
         }
     }
+}
 
-    /// Ends the id at the connection manager alone.
-    ///
-    /// # Errors
-    /// The backend's.
-    pub fn destroy(&self) -> Result<u32> {
-        self.backend().destroy()
-    }
+/// Each operation of [`Backend`] is that of the id within: no table of functions lies between.
+macro_rules! operations {
+    ($($name:ident($($argument:ident: $t:ty),*) $(-> $answer:ty)?;)*) => {
+        impl Manager {
+            $(
+                #[inline]
+                pub fn $name(&self $(, $argument: $t)*) $(-> $answer)? {
+                    match self {
+                        Self::Kernel(id) => id.$name($($argument),*),
+                        Self::Uroce(id) => id.$name($($argument),*),
+                        #[cfg(test)]
+                        Self::Fake(id) => id.$name($($argument),*),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+operations! {
+    destroy() -> Result<u32>;
+    bind(address: &Address) -> Result<()>;
+    resolve_addr(source: Option<&Address>, destination: &Address, milliseconds: i32) -> Result<()>;
+    resolve_route(milliseconds: i32) -> Result<()>;
+    binding(found: &mut Addresses) -> Result<()>;
+    gids(found: &mut Addresses) -> Result<()>;
+    paths(found: &mut Paths) -> Result<()>;
+    listen(backlog: i32) -> Result<()>;
+    connect(conn: &Conn, data: [&[u8]; 2], ece: Ece) -> Result<()>;
+    accept(uid: u64, given: Option<(&Conn, &[u8])>, ece: Ece) -> Result<()>;
+    reject(reason: u8, data: &[u8]) -> Result<()>;
+    disconnect() -> Result<()>;
+    notify(event: u32) -> Result<()>;
+    qp_attr(state: u32, attr: &mut ib_uverbs_qp_attr) -> Result<()>;
+    set_option(level: i32, name: i32, value: &[u8]) -> Result<()>;
+    join(uid: u64, group: &Address, flags: u16) -> Result<u32>;
+    leave(join: u32) -> Result<u32>;
+    migrate(to: &Source) -> Result<u32>;
+    write_event(event: u32, status: i32, arg: u64) -> Result<()>;
+    orphan();
+    number() -> u32;
 }
 
 /// An id.
@@ -189,6 +217,8 @@ pub struct Id {
     /// The transition of the queue pair failed when the peer answered: later events of the backend
     /// are swallowed.
     connect_error: AtomicBool,
+    /// [`Capabilities::packed`] of the device; 0 without one.
+    capabilities: AtomicU32,
     /// The type of the last event that the program was given; [`NO_EVENT`] before.
     last_event: AtomicU32,
 }
@@ -219,6 +249,7 @@ impl Id {
             }),
             sync: AtomicBool::new(false),
             connect_error: AtomicBool::new(false),
+            capabilities: AtomicU32::new(0),
             last_event: AtomicU32::new(NO_EVENT),
         }
     }
@@ -250,9 +281,9 @@ impl Id {
 
     /// # Errors
     /// EINVAL while the id is made.
-    pub fn backend(&self) -> Result<&dyn Backend> {
-        let manager = self.manager.as_ref().ok_or(Errno::INVAL)?;
-        Ok(manager.backend())
+    #[inline]
+    pub fn backend(&self) -> Result<&Manager> {
+        self.manager.as_ref().ok_or(Errno::INVAL)
     }
 
     pub fn is_sync(&self) -> bool {
@@ -289,15 +320,14 @@ impl Id {
     }
 
     /// The device to which the id is bound.
-    pub fn device(&self) -> Option<Arc<Device>> {
+    pub fn device(&self) -> Option<&'static Device> {
         let state = self.state.lock();
-        state.lease.as_ref().map(|lease| lease.device.clone())
+        state.lease.as_ref().map(|lease| lease.device)
     }
 
     /// The capabilities of that device.
     pub fn capabilities(&self) -> Option<Capabilities> {
-        let state = self.state.lock();
-        state.lease.as_ref().map(|lease| lease.device.capabilities)
+        Capabilities::unpacked(self.capabilities.load(Ordering::Acquire))
     }
 
     /// Takes the id's binding over from the backend.
@@ -319,7 +349,12 @@ impl Id {
             if self.block.pd().is_null() {
                 self.block.set_pd(lease.pd.as_ptr());
             }
-            self.state.lock().lease = Some(lease);
+            let packed = lease.device.capabilities.packed();
+            let before = self.state.lock().lease.replace(lease);
+            if before.is_some() {
+                drop(before);
+            }
+            self.capabilities.store(packed, Ordering::Release);
         }
         self.block.set_port_num(place.port);
         self.block.set_pkey(place.pkey);

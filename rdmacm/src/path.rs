@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! Path records in wire format (InfiniBand specification, PathRecord attribute).
 
-use crate::backend::Backend;
+use crate::id::Manager;
 use bytemuck::Zeroable;
 use kit::abi::{be16, be32, ibv_gid, ibv_sa_path_rec};
 use kit::cm::{PATHS, Paths};
@@ -11,7 +11,7 @@ use kit::errno::Result;
 ///
 /// # Errors
 /// The backend's.
-pub fn first(backend: &dyn Backend) -> Result<Option<ibv_sa_path_rec>> {
+pub fn first(backend: &Manager) -> Result<Option<ibv_sa_path_rec>> {
     let mut found = Paths::zeroed();
     backend.paths(&mut found)?;
     Ok(records(&found).next())

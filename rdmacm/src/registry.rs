@@ -121,6 +121,7 @@ static SUBJECTS: Lock<Subjects> = Lock::new(Subjects {
 static EVENTS: Lock<Events> = Lock::new(Events::new());
 static CHANNELS: Lock<Channels> = Lock::new(Channels {
     live: Table::new(),
+    of_devices: 0,
     destroyed: VecDeque::new(),
 });
 
@@ -139,8 +140,31 @@ impl Addressed for Live {
 
 struct Channels {
     live: Table<Live>,
+    /// How many of them are those of devices in user space.
+    of_devices: usize,
     /// The channels destroyed last, each with the thread that destroyed it.
     destroyed: VecDeque<(usize, Pid)>,
+}
+
+/// Whether there are channels, all of them the kernel's, and none is remembered that was destroyed:
+/// a call that waits for an event then need not look for its channel. Changed with [`CHANNELS`]
+/// locked.
+static ARE_OF_KERNEL: AtomicBool = AtomicBool::new(false);
+
+impl Channels {
+    /// Removes a channel.
+    fn take(&mut self, channel: Channel) -> Option<Live> {
+        let taken = self.live.remove(channel.address())?;
+        self.of_devices -= usize::from(taken.source.kernel().is_none());
+        Some(taken)
+    }
+
+    /// To be called after each change.
+    fn note(&self) {
+        let are_of_kernel =
+            self.destroyed.is_empty() && self.of_devices == 0 && !self.live.is_empty();
+        ARE_OF_KERNEL.store(are_of_kernel, Ordering::Release);
+    }
 }
 
 /// Number of destroyed channels that are remembered.
@@ -239,8 +263,13 @@ pub fn add_channel(channel: Channel, source: Source) -> Result<()> {
     let mut channels = CHANNELS.lock();
     let address = channel.address();
     channels.destroyed.retain(|(old, _)| *old != address);
+    let replaced = channels.take(channel);
+    channels.of_devices += usize::from(source.kernel().is_none());
     let source = Arc::new(source);
     channels.live.insert(Live { address, source });
+    channels.note();
+    drop(channels);
+    drop(replaced);
     Ok(())
 }
 
@@ -265,9 +294,15 @@ pub enum Origin {
     Unknown,
 }
 
-/// Whether it is the kernel.
+/// Whether it is the kernel. Where all channels are the kernel's, one that this library did not make
+/// is, too: its descriptor is asked.
 #[inline(always)]
 pub fn is_of_kernel(channel: Channel) -> bool {
+    ARE_OF_KERNEL.load(Ordering::Acquire) || is_found_of_kernel(channel)
+}
+
+#[inline(never)]
+fn is_found_of_kernel(channel: Channel) -> bool {
     let channels = CHANNELS.lock();
     let live = channels.live.get(channel.address());
     live.is_some_and(|live| matches!(*live.source, Source::Kernel(_)))
@@ -302,8 +337,9 @@ pub fn take_channel(channel: Channel) -> bool {
     // The lock is released before the source is dropped.
     let taken = {
         let mut channels = CHANNELS.lock();
-        let taken = channels.live.remove(channel.address());
+        let taken = channels.take(channel);
         channels.live.release();
+        channels.note();
         taken
     };
     taken.is_some()
@@ -311,9 +347,11 @@ pub fn take_channel(channel: Channel) -> bool {
 
 /// Remembers that this thread destroys a channel.
 pub fn remember_destroyed(channel: Channel) {
-    let destroyed = &mut CHANNELS.lock().destroyed;
-    destroyed.truncate(REMEMBERED - 1);
-    destroyed.push_front((channel.address(), rustix::thread::gettid()));
+    let mut channels = CHANNELS.lock();
+    channels.destroyed.truncate(REMEMBERED - 1);
+    let by = (channel.address(), rustix::thread::gettid());
+    channels.destroyed.push_front(by);
+    channels.note();
 }
 
 /// Whether another thread has destroyed a channel lately. A thread that takes event after event can

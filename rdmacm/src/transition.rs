@@ -2,8 +2,7 @@
 //! State transitions of the queue pairs of ids, with attributes from the backend.
 
 use crate::abi::MAX_DEPTH;
-use crate::backend::Backend;
-use crate::id::Id;
+use crate::id::{Id, Manager};
 use crate::verbs::{self, Deferred, Qp};
 use bytemuck::Zeroable;
 use core::ffi::c_int;
@@ -22,7 +21,7 @@ pub fn attributes(id: &Id, state: ibv_qp_state, attr: &mut ibv_qp_attr) -> Resul
 
 /// The same, with room for the backend's answer.
 fn fill(
-    backend: &dyn Backend,
+    backend: &Manager,
     state: ibv_qp_state,
     attr: &mut ibv_qp_attr,
     found: &mut ib_uverbs_qp_attr,
