@@ -5,7 +5,7 @@
 use super::observe::librdmacm;
 use super::{channel, cq, ended, qp, ret};
 use crate::symver;
-use kit::abi::handle::{Cq, UNACKED};
+use kit::abi::handle::{CompChannel, Cq, UNACKED};
 use kit::abi::{ibv_comp_channel, ibv_cq};
 use kit::cm::{Observed, Table, VERSION, Verbs, WithVerbs};
 use kit::errno::{Errno, Result};
@@ -108,7 +108,7 @@ unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq, channel: *mut ibv_comp_channel)
             if answer != 0 || channel.is_null() {
                 return answer;
             }
-            channel::destroy_comp_channel(channel)
+            ret::code(CompChannel::from_raw(channel).and_then(|on| channel::destroy(on)))
         })
     }
 }

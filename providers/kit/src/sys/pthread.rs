@@ -153,6 +153,30 @@ mod tests {
     // SAFETY: pthread objects may be used from any thread.
     unsafe impl Send for Shared {}
 
+    fn cancel_type() -> c_int {
+        let mut now = -1;
+        // SAFETY: the thread's own type, which is put back.
+        unsafe {
+            pthread_setcanceltype(CANCEL_DEFERRED, &raw mut now);
+            pthread_setcanceltype(now, ptr::null_mut());
+        }
+        now
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "miri has no cancellation")]
+    fn the_type_of_cancellation_is_put_back() {
+        const ASYNCHRONOUS: c_int = 1;
+        assert_eq!(deferred_cancellation(cancel_type), CANCEL_DEFERRED);
+        // SAFETY: the thread's own type.
+        unsafe { pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut()) };
+        let within = deferred_cancellation(cancel_type);
+        let after = cancel_type();
+        // SAFETY: as above.
+        unsafe { pthread_setcanceltype(CANCEL_DEFERRED, ptr::null_mut()) };
+        assert_eq!((within, after), (CANCEL_DEFERRED, ASYNCHRONOUS));
+    }
+
     #[test]
     fn waits_for_a_count_by_another_thread() {
         // SAFETY: every use below keeps the rules of the functions above.

@@ -1,7 +1,7 @@
 //! The common part of destroying objects that report events.
 
 use super::destroy::Method;
-use super::{Driver, Fallback, Ioctl, Kernel, Path, gone, try_ioctl, write};
+use super::{Driver, Fallback, Ioctl, Kernel, Path, gone, try_ioctl_here, write};
 use crate::errno::Result;
 use crate::sys::command::WriteCommand;
 use bytemuck::Pod;
@@ -27,7 +27,7 @@ pub(super) fn destroy_reporting<K: Kernel + ?Sized, C: WriteCommand, R: Pod>(
     let mut call = Ioctl::new(method.object, method.method);
     call.value_out(events, &mut reported);
     call.object_in(method.attr, handle);
-    let answer = match try_ioctl(kernel, method.slot, &mut call, Fallback::Write) {
+    let answer = match try_ioctl_here(kernel, method.slot, &mut call, Fallback::Write) {
         Ok(Path::Ioctl) => Ok(reported),
         Ok(_) => write(kernel, command, &mut Driver::none()).map(reports),
         Err(e) => Err(e),

@@ -72,7 +72,9 @@ pub use crate::sys::link::Link;
 pub use context::{alloc_async_fd, create_comp_channel};
 pub use driver::Driver;
 pub use kernel::Kernel;
-pub use path::{Fallback, Path, add_driver, choose_paths, read_environment, run, try_ioctl};
+pub use path::{
+    Fallback, Path, add_driver, choose_paths, read_environment, run, try_ioctl, try_ioctl_here,
+};
 pub use removal::{allow_disassociate, destroyed, gone};
 pub use write::{write, write_into, write_parts};
 

@@ -9,6 +9,7 @@ use crate::abi::kernel::ioctl::{
 };
 use crate::errno::{Errno, Result};
 use crate::sys::first::Answer;
+use crate::table::Private;
 use core::sync::atomic::Ordering;
 
 /// The alternative of a command on a kernel without an ioctl for it.
@@ -68,26 +69,56 @@ pub fn try_ioctl<K: Kernel + ?Sized>(
     call: &mut Ioctl<'_>,
     fallback: Fallback,
 ) -> Result<Path> {
+    try_ioctl_here(kernel, slot, call, fallback)
+}
+
+/// The same within the function that calls it: a call of a few attributes is put together and
+/// issued with less work than a function's registers take.
+///
+/// # Errors
+/// As [`try_ioctl`].
+#[inline(always)]
+pub fn try_ioctl_here<K: Kernel + ?Sized>(
+    kernel: &K,
+    slot: usize,
+    call: &mut Ioctl<'_>,
+    fallback: Fallback,
+) -> Result<Path> {
     let private = kernel.private();
     if private.ioctl_unsupported(slot) {
         return instead(call, fallback);
     }
     match kernel.ioctl(call) {
         Ok(()) => Ok(Path::Ioctl),
+        Err(e) => refused(private, slot, call, fallback, e),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refused(
+    private: &Private,
+    slot: usize,
+    call: &Ioctl<'_>,
+    fallback: Fallback,
+    error: Errno,
+) -> Result<Path> {
+    match error {
         // No ioctl interface at all.
-        Err(e) if e.raw() == libc::ENOTTY => {
+        Errno(libc::ENOTTY) => {
             private.set_all_ioctls_unsupported();
             instead(call, fallback)
         }
         // No such method, or not with a mandatory attribute that was given.
-        Err(Errno::PROTONOSUPPORT) => {
+        Errno::PROTONOSUPPORT => {
             private.set_ioctl_unsupported(slot);
             instead(call, fallback)
         }
-        Err(e) => Err(e),
+        e => Err(e),
     }
 }
 
+#[cold]
 fn instead(call: &Ioctl<'_>, fallback: Fallback) -> Result<Path> {
     let link = call.linked();
     if fallback == Fallback::None || link.is_some_and(|l| l.ioctl_only()) {

@@ -51,7 +51,23 @@ fn checked(object: usize, context: usize) -> bool {
 ///
 /// # Safety
 /// It came from [`memory`], and its use has ended.
+#[inline]
 pub(crate) unsafe fn free(block: *mut c_void) {
+    // SAFETY: vouched for by the caller.
+    unsafe {
+        if CHECKS.load(Ordering::Relaxed) {
+            free_later(block);
+        } else {
+            memory::free(block);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+unsafe fn free_later(block: *mut c_void) {
     let kept = CHECK.get().and_then(|_| BLOCKS.get().ok());
     let oldest = match kept {
         None => Some(Block(block)),
