@@ -72,6 +72,7 @@ pub fn bind(id: &Id, address: &Address) -> Result<()> {
 ///
 /// # Errors
 /// The backend's.
+#[inline(always)]
 pub fn resolve_addr(
     id: &Id,
     source: Option<&Address>,

@@ -73,6 +73,7 @@ fn defaults(flow_control: u8) -> Given<'static> {
 /// # Errors
 /// EINVAL for an id of RDMA_PS_TCP with neither queue pair nor parameters, and for depths that the
 /// device does not have; the backend's.
+#[inline(always)]
 pub fn connect(id: &Id, given: Option<Given<'_>>) -> Result<()> {
     let backend = id.backend()?;
     let device = id.capabilities();

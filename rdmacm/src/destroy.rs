@@ -47,7 +47,9 @@ pub fn id(id: &Arc<Id>) -> Result<()> {
         observe::waits(Call::DestroyId, id, missing);
         id.acknowledged.wait_for(handed_out);
     }
-    forget_joins(id);
+    if id.has_joined() {
+        forget_joins(id);
+    }
     if id.is_sync()
         && let Some(channel) = Channel::of(id.block.channel())
     {

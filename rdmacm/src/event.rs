@@ -63,6 +63,10 @@ fn of_id(id: Arc<Id>, mut block: EventBlock, thread: &Deferred) -> Option<Event>
     let outcome = match record.event {
         event_type::ESTABLISHED => (record.event, record.status),
         event_type::DISCONNECTED if !id.has_connect_error() => (record.event, record.status),
+        event_type::ADDR_RESOLVED => match id.refresh() {
+            Ok(()) => (record.event, record.status),
+            Err(e) => failed(e, event_type::ADDR_ERROR),
+        },
         _ => outcome(&id, record, thread)?,
     };
     observe::taken(&id, outcome.0, outcome.1);
@@ -75,21 +79,19 @@ fn of_id(id: Arc<Id>, mut block: EventBlock, thread: &Deferred) -> Option<Event>
     })
 }
 
+/// What the program is given for an event whose work failed.
+#[cold]
+fn failed(e: Errno, event: u32) -> (u32, i32) {
+    errno::set(e);
+    (event, -1)
+}
+
 /// Does the work that an event requires. Returns type and status for the program; none if the event
 /// is swallowed.
 #[inline(never)]
 fn outcome(id: &Arc<Id>, record: &Record, thread: &Deferred) -> Option<(u32, i32)> {
     let mut outcome = (record.event, record.status);
-    let failed = |e: Errno, event: u32| {
-        errno::set(e);
-        (event, -1)
-    };
     match record.event {
-        event_type::ADDR_RESOLVED => {
-            if let Err(e) = id.refresh() {
-                outcome = failed(e, event_type::ADDR_ERROR);
-            }
-        }
         event_type::ROUTE_RESOLVED => {
             if let Err(e) = take_paths(id) {
                 outcome = failed(e, event_type::ROUTE_ERROR);

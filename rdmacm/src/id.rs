@@ -168,7 +168,7 @@ macro_rules! operations {
     ($($name:ident($($argument:ident: $t:ty),*) $(-> $answer:ty)?;)*) => {
         impl Manager {
             $(
-                #[inline]
+                #[inline(always)]
                 pub fn $name(&self $(, $argument: $t)*) $(-> $answer)? {
                     match self {
                         Self::Kernel(id) => id.$name($($argument),*),
@@ -217,6 +217,8 @@ pub struct Id {
     /// The transition of the queue pair failed when the peer answered: later events of the backend
     /// are swallowed.
     connect_error: AtomicBool,
+    /// Whether the id has joined a group.
+    joined: AtomicBool,
     /// [`Capabilities::packed`] of the device; 0 without one.
     capabilities: AtomicU32,
     /// The type of the last event that the program was given; [`NO_EVENT`] before.
@@ -249,6 +251,7 @@ impl Id {
             }),
             sync: AtomicBool::new(false),
             connect_error: AtomicBool::new(false),
+            joined: AtomicBool::new(false),
             capabilities: AtomicU32::new(0),
             last_event: AtomicU32::new(NO_EVENT),
         }
@@ -300,6 +303,14 @@ impl Id {
 
     pub fn set_connect_error(&self) {
         self.connect_error.store(true, Ordering::Relaxed);
+    }
+
+    pub fn has_joined(&self) -> bool {
+        self.joined.load(Ordering::Relaxed)
+    }
+
+    pub fn set_joined(&self) {
+        self.joined.store(true, Ordering::Relaxed);
     }
 
     pub fn last_event(&self) -> Option<u32> {

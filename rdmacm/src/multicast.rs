@@ -29,6 +29,7 @@ pub fn join(id: &Arc<Id>, group: &Address, flags: u16, context: *mut c_void) -> 
     let uid = registry::join_address(&join);
     // The join is registered before the backend can name it.
     registry::add_join(&join)?;
+    id.set_joined();
     id.state.lock().make_rare().joins.push(join.clone());
     let joined = id
         .backend()

@@ -119,11 +119,7 @@ static SUBJECTS: Lock<Subjects> = Lock::new(Subjects {
     joins: Table::new(),
 });
 static EVENTS: Lock<Events> = Lock::new(Events::new());
-static CHANNELS: Lock<Channels> = Lock::new(Channels {
-    live: Table::new(),
-    of_devices: 0,
-    destroyed: VecDeque::new(),
-});
+static CHANNELS: Lock<Channels> = Lock::new(Channels::new());
 
 /// A channel that is not destroyed.
 struct Live {
@@ -152,6 +148,32 @@ struct Channels {
 static ARE_OF_KERNEL: AtomicBool = AtomicBool::new(false);
 
 impl Channels {
+    const fn new() -> Self {
+        Self {
+            live: Table::new(),
+            of_devices: 0,
+            destroyed: VecDeque::new(),
+        }
+    }
+
+    /// Adds a channel, and returns another one of that address.
+    fn add(&mut self, channel: Channel, source: Source) -> Option<Live> {
+        let address = channel.address();
+        self.destroyed.retain(|(old, _)| *old != address);
+        let replaced = self.take(channel);
+        self.of_devices += usize::from(source.kernel().is_none());
+        let source = Arc::new(source);
+        self.live.insert(Live { address, source });
+        replaced
+    }
+
+    /// Remembers that this thread destroys a channel.
+    fn remember(&mut self, channel: Channel) {
+        self.destroyed.truncate(REMEMBERED - 1);
+        let by = (channel.address(), rustix::thread::gettid());
+        self.destroyed.push_front(by);
+    }
+
     /// Removes a channel.
     fn take(&mut self, channel: Channel) -> Option<Live> {
         let taken = self.live.remove(channel.address())?;
@@ -159,11 +181,13 @@ impl Channels {
         Some(taken)
     }
 
+    fn are_of_kernel(&self) -> bool {
+        self.destroyed.is_empty() && self.of_devices == 0 && !self.live.is_empty()
+    }
+
     /// To be called after each change.
     fn note(&self) {
-        let are_of_kernel =
-            self.destroyed.is_empty() && self.of_devices == 0 && !self.live.is_empty();
-        ARE_OF_KERNEL.store(are_of_kernel, Ordering::Release);
+        ARE_OF_KERNEL.store(self.are_of_kernel(), Ordering::Release);
     }
 }
 
@@ -261,12 +285,7 @@ pub fn remove_join(join: &Arc<Join>) {
 pub fn add_channel(channel: Channel, source: Source) -> Result<()> {
     forks::wait_for(&CHANNELS)?;
     let mut channels = CHANNELS.lock();
-    let address = channel.address();
-    channels.destroyed.retain(|(old, _)| *old != address);
-    let replaced = channels.take(channel);
-    channels.of_devices += usize::from(source.kernel().is_none());
-    let source = Arc::new(source);
-    channels.live.insert(Live { address, source });
+    let replaced = channels.add(channel, source);
     channels.note();
     drop(channels);
     drop(replaced);
@@ -348,9 +367,7 @@ pub fn take_channel(channel: Channel) -> bool {
 /// Remembers that this thread destroys a channel.
 pub fn remember_destroyed(channel: Channel) {
     let mut channels = CHANNELS.lock();
-    channels.destroyed.truncate(REMEMBERED - 1);
-    let by = (channel.address(), rustix::thread::gettid());
-    channels.destroyed.push_front(by);
+    channels.remember(channel);
     channels.note();
 }
 
@@ -509,6 +526,23 @@ mod tests {
         assert!(!take_channel(channel));
         add_channel(channel, Source::Kernel(-1)).unwrap();
         assert!(take_channel(channel) && !take_channel(channel));
+        channel.destroy();
+    }
+
+    #[test]
+    fn channels_are_looked_for_once_one_is_remembered() {
+        let channel = Channel::new(-1).unwrap();
+        let mut channels = Channels::new();
+        assert!(!channels.are_of_kernel());
+        channels.add(channel, Source::Kernel(-1));
+        assert!(channels.are_of_kernel());
+        channels.remember(channel);
+        assert!(!channels.are_of_kernel());
+        // Its address is used again.
+        channels.add(channel, Source::Kernel(-1));
+        assert!(channels.are_of_kernel());
+        assert!(channels.take(channel).is_some() && channels.take(channel).is_none());
+        assert!(!channels.are_of_kernel());
         channel.destroy();
     }
 

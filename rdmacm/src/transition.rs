@@ -20,6 +20,7 @@ pub fn attributes(id: &Id, state: ibv_qp_state, attr: &mut ibv_qp_attr) -> Resul
 }
 
 /// The same, with room for the backend's answer.
+#[inline(always)]
 fn fill(
     backend: &Manager,
     state: ibv_qp_state,

@@ -27,6 +27,7 @@ impl Address {
     ///
     /// # Safety
     /// The pointer is NULL or that of an address as long as its family says.
+    #[inline(always)]
     pub unsafe fn from_raw(address: *const libc::sockaddr) -> Result<Option<Self>> {
         if address.is_null() {
             return Ok(None);

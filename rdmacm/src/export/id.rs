@@ -72,18 +72,19 @@ unsafe extern "C" fn resolve_addr(
     milliseconds: c_int,
     waiting: *mut step::Waiting,
 ) -> c_int {
-    // SAFETY: as above.
-    let (source, destination) = unsafe { (Address::from_raw(source), ret::address(destination)) };
     let started = step::started(Call::ResolveAddr, id, || {
-        let known = destination.ok();
+        // SAFETY: as above.
+        let known = unsafe { ret::address(destination) }.ok();
         let [family, port] = family_and_port(known);
         let words = [family, port, ret::word(milliseconds)];
         (words, About::address(known))
     });
     started.run(waiting, |id| {
-        let source = source.as_ref().map_err(|e| *e)?.as_ref();
-        let destination = destination.as_ref().map_err(|e| *e)?;
-        address::resolve_addr(id, source, destination, milliseconds)?;
+        // SAFETY: as above.
+        let source = unsafe { Address::from_raw(source) }?;
+        // SAFETY: as above.
+        let destination = unsafe { ret::address(destination) }?;
+        address::resolve_addr(id, source.as_ref(), &destination, milliseconds)?;
         Ok(sync::complete(id))
     })
 }

@@ -72,6 +72,7 @@ pub fn word(number: c_int) -> u64 {
 ///
 /// # Safety
 /// The pointer is NULL or that of an address of the length that its family has.
+#[inline(always)]
 pub unsafe fn address(address: *const libc::sockaddr) -> Result<Address> {
     // SAFETY: vouched for by the caller.
     unsafe { Address::from_raw(address) }?.ok_or(Errno::INVAL)
