@@ -4,10 +4,11 @@
 
 use crate::backend::DevicePort;
 use crate::verbs::{self, Context, DeviceList, Pd, Xrcd};
-use kit::abi::IBV_TRANSPORT_IWARP;
+use core::ptr::null_mut;
+use kit::abi::{IBV_TRANSPORT_IWARP, ibv_pd};
 use kit::errno::{Errno, Result};
 use kit::sys::{fork_guard::ForkGuard, forks, lock::Lock, per_process::PerProcess};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// What the connections of a device are like.
 #[derive(Clone, Copy)]
@@ -53,8 +54,10 @@ pub struct Device {
     pub capabilities: Capabilities,
     /// Maximum number of requests in a queue.
     pub max_requests: u32,
-    /// Ids that use the device. It grows with `shared` locked.
+    /// Ids that use the device: 0 becomes 1 with `shared` locked.
     ids: AtomicUsize,
+    /// The domain that the ids share; NULL without one. Changed with `shared` locked.
+    pd: AtomicPtr<ibv_pd>,
     shared: Lock<Shared>,
     opened_by: ForkGuard,
 }
@@ -80,16 +83,43 @@ impl Device {
         if shared.xrcd.is_some_and(|xrcd| xrcd.close().is_ok()) {
             shared.xrcd = None;
         }
-        if shared.pd.is_some_and(|pd| pd.dealloc().is_ok()) {
-            shared.pd = None;
+        let pd = Pd::of(self.pd.load(Ordering::Relaxed));
+        if pd.is_some_and(|pd| pd.dealloc().is_ok()) {
+            self.pd.store(null_mut(), Ordering::Relaxed);
         }
+    }
+
+    /// Counts an id beside others, and returns the domain that they share; none if it is the first.
+    #[inline]
+    fn join(&self) -> Option<Pd> {
+        // What is shared is freed where there is no id, and only the first id makes it.
+        let more = |ids: usize| (ids > 0).then_some(ids + 1);
+        let joined = self
+            .ids
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        joined.ok()?;
+        Pd::of(self.pd.load(Ordering::Acquire))
+    }
+
+    /// The same for the first id, which makes the domain.
+    #[cold]
+    #[inline(never)]
+    fn join_first(&self) -> Result<Pd> {
+        let shared = self.shared.lock();
+        let pd = match Pd::of(self.pd.load(Ordering::Relaxed)) {
+            Some(pd) => pd,
+            None => self.verbs.alloc_pd()?,
+        };
+        self.pd.store(pd.as_ptr(), Ordering::Release);
+        self.ids.fetch_add(1, Ordering::AcqRel);
+        drop(shared);
+        Ok(pd)
     }
 }
 
 /// The objects that the ids of a device share.
 #[derive(Default)]
 struct Shared {
-    pd: Option<Pd>,
     xrcd: Option<Xrcd>,
 }
 
@@ -173,6 +203,7 @@ fn of(device: &verbs::Device<'_>) -> Result<&'static Device> {
         },
         max_requests: u32::try_from(attr.max_qp_wr).unwrap_or(0),
         ids: AtomicUsize::new(0),
+        pd: AtomicPtr::new(null_mut()),
         shared: Lock::default(),
         opened_by,
     }));
@@ -192,13 +223,10 @@ impl Lease {
     /// Those of [`at`] and ibv_alloc_pd(3).
     pub fn new(place: &DevicePort) -> Result<Self> {
         let device = at(place)?;
-        let mut shared = device.shared.lock();
-        let pd = match shared.pd {
+        let pd = match device.join() {
             Some(pd) => pd,
-            None => *shared.pd.insert(device.verbs.alloc_pd()?),
+            None => device.join_first()?,
         };
-        device.ids.fetch_add(1, Ordering::Relaxed);
-        drop(shared);
         Ok(Self { device, pd })
     }
 

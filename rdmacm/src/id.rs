@@ -12,7 +12,6 @@ use crate::kernel::KernelId;
 use crate::source::Source;
 use crate::uroce::UroceId;
 use crate::verbs::Qp;
-use bytemuck::Zeroable;
 use core::ffi::c_void;
 use kit::abi::kernel::ib_uverbs_qp_attr;
 use kit::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_pd, ibv_qp_init_attr, ibv_qp_type};
@@ -347,7 +346,7 @@ impl Id {
     /// The backend's; those of opening the device.
     pub fn refresh(&self) -> Result<()> {
         let backend = self.backend()?;
-        let mut found = Addresses::zeroed();
+        let mut found = Addresses::unanswered();
         backend.binding(&mut found)?;
         self.block.take_source(&found.src_addr, found.src_size);
         self.block.take_destination(&found.dst_addr, found.dst_size);

@@ -203,11 +203,19 @@ unsafe extern "C" fn over(reader: *const Reader, answer: c_int) {
 }
 crate::hidden!(over => "ferroverbs_cm_event_over");
 
-unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
-    let at = event.addr();
+#[cold]
+#[inline(never)]
+fn acknowledge_observed(at: usize) -> c_int {
     let call = (Call::AckCmEvent, 0, &[at as u64][..]);
     let acknowledge = || ack::event(at);
     ret::minus_one(observe::call(call, || About::Nothing, |()| 0, acknowledge))
+}
+
+unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+    if observe::begin() == 0 {
+        return ret::minus_one(ack::event(event.addr()));
+    }
+    acknowledge_observed(event.addr())
 }
 symver!(rdma_ack_cm_event => "rdma_ack_cm_event", "RDMACM_1.0");
 

@@ -201,6 +201,27 @@ pub struct Addresses {
 }
 const _: () = assert!(size_of::<Addresses>() == 280);
 
+impl Addresses {
+    /// Room for an answer, which has no device and no addresses as long as nothing is written to
+    /// it. What need not be zero is not: the rest is short enough to be cleared without a call.
+    #[inline(always)]
+    #[must_use]
+    pub fn unanswered() -> Self {
+        Self {
+            node_guid: be64::from_wire(u64::MAX),
+            port_num: 0,
+            reserved: 0,
+            pkey: be16::from_wire(u16::MAX),
+            src_size: u16::MAX,
+            dst_size: u16::MAX,
+            src_addr: [0; 128],
+            dst_addr: [0; 128],
+            ibdev_index: u32::MAX,
+            reserved1: 0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct QueryPath {
