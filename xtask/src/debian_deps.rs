@@ -108,6 +108,7 @@ const VIRTME_NG: Package = Package {
     names: &["virtme-ng==1.42"],
     variant: "-that-caches",
     with_others: true,
+    sources: &[],
 };
 /// Options with which the machine's initial file system mounts this machine's, which may change
 /// meanwhile. So it asks for every name and byte each time, and in emulation that is most of the

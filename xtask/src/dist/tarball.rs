@@ -217,7 +217,7 @@ impl Unpacked {
             fs::write(&program, text)?;
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
         }
-        first_in_path(folder)
+        first_in_path([folder])
     }
 
     /// All users can read the installed files, whatever the umask is.

@@ -12,6 +12,7 @@ const PACKAGE: Package = Package {
     names: &["ibverbs==2026.10.22", "peercache==0.8.4", "numpy==2.4.6"],
     variant: "-clients",
     with_others: false,
+    sources: &[],
 };
 
 pub fn package(suite: &str) -> Option<&'static Package> {

@@ -12,6 +12,7 @@ const MOONCAKE_PACKAGE: Package = Package {
     names: &["mooncake-transfer-engine-non-cuda==0.3.13.post1"],
     variant: "",
     with_others: false,
+    sources: &[],
 };
 
 /// Its other dependency is PyTorch, for names of types.
@@ -19,6 +20,7 @@ const NIXL_PACKAGE: Package = Package {
     names: &["nixl-cu12==1.5.1", "numpy==2.4.6"],
     variant: "",
     with_others: false,
+    sources: &[],
 };
 
 /// The source of a suite's programs, if it is not Debian's packages.

@@ -15,6 +15,7 @@ const PACKAGE: Package = Package {
     names: &["impi-rt==2021.18.1", "mpi4py==4.1.2"],
     variant: "",
     with_others: false,
+    sources: &[],
 };
 
 /// The source of the suite's programs.

@@ -14,6 +14,7 @@ pub mod intel_mpi;
 mod libfabric;
 mod memcheck;
 pub mod mpi;
+pub mod mpi4py;
 mod mpich;
 mod openshmem;
 mod perftest;

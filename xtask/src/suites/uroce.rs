@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::{
     Case, Check, Kind, PYVERBS_56, PYVERBS_65, Pyverbs, Ready, Target, ceph, clients, crates, dapl,
-    gloo, inference, intel_mpi, libfabric, memcheck, mpi, mpich, openshmem, perftest, pingpong,
-    ucx, uroce_hosts, uroce_rdmacm,
+    gloo, inference, intel_mpi, libfabric, memcheck, mpi, mpi4py, mpich, openshmem, perftest,
+    pingpong, ucx, uroce_hosts, uroce_rdmacm,
     uroce_ways::{IN_SYSFS, target},
 };
 use crate::chroot::{SID, TRIXIE};
@@ -169,6 +169,13 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "mpich",
         kind: Kind::Cases(mpich::cases),
+        with_faults: false,
+        by_udp: false,
+        around: Around::Sysfs,
+    },
+    Suite {
+        name: mpi4py::NAME,
+        kind: Kind::Cases(mpi4py::cases),
         with_faults: false,
         by_udp: false,
         around: Around::Sysfs,
