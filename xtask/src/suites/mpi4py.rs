@@ -29,8 +29,8 @@ pub fn packages(suite: &str) -> &'static [Package] {
     if suite == NAME { BOTH } else { &[] }
 }
 
-/// Name and pattern of the files of tests. Each has its tests for the communicator of all ranks, for
-/// that of one rank, and for duplicates of both.
+/// Name and pattern of the files of tests. Each has its tests for the communicator of all ranks,
+/// for that of one rank, and for duplicates of both.
 const GROUPS: &[(&str, &str)] = &[
     ("messages", "test_p2p_(buf|obj)"),
     ("collectives", "test_cco_(buf|vec|obj).py"),
