@@ -92,7 +92,7 @@ impl Device {
     /// Counts an id beside others, and returns the domain that they share; none if it is the first.
     #[inline]
     fn join(&self) -> Option<Pd> {
-        // What is shared is freed where there is no id, and only the first id makes it.
+        // The domain is freed where there is no id, and only the first id makes it.
         let more = |ids: usize| (ids > 0).then_some(ids + 1);
         let joined = self
             .ids

@@ -313,8 +313,8 @@ pub enum Origin {
     Unknown,
 }
 
-/// Whether it is the kernel. Where all channels are the kernel's, one that this library did not make
-/// is, too: its descriptor is asked.
+/// Whether it is the kernel. Where all channels are the kernel's, one that this library did not
+/// make is, too: its descriptor is asked.
 #[inline(always)]
 pub fn is_of_kernel(channel: Channel) -> bool {
     ARE_OF_KERNEL.load(Ordering::Acquire) || is_found_of_kernel(channel)

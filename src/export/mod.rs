@@ -28,9 +28,9 @@
 //!   `ibv_open_device`), and 3 seconds for a neighbour's Ethernet address (`core::address::l2`, in
 //!   `ibv_resolve_eth_l2_from_gid`, which providers in C call in `ibv_create_ah` and
 //!   `ibv_modify_qp`). Such a call runs in steps (`core::wait`), between which `cancel.c` waits.
-//! - *Calls of librdmacm* reach three verbs by a table of functions ([`connection_manager`]) and not
-//!   by the exported ones: librdmacm defers cancellation once for all verbs of its call, and these
-//!   functions are no cancellation points. Over a provider in C they disable cancellation.
+//! - *Calls of librdmacm* reach three verbs by a table of functions ([`connection_manager`]) and
+//!   not by the exported ones: librdmacm defers cancellation once for all verbs of its call, and
+//!   these functions are no cancellation points. Over a provider in C they disable cancellation.
 //! - *All other calls* do not wait and are not cancellation points. `syscalls.c` replaces those
 //!   functions of the C library that Rust calls and that are cancellation points (close(2),
 //!   write(2), getrandom(2) and others) by versions that are not. The static library has no such

@@ -86,7 +86,7 @@ pub struct Verbs {
     pub modify_qp: unsafe extern "C" fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int,
     /// ibv_destroy_qp(3).
     pub destroy_qp: unsafe extern "C" fn(*mut ibv_qp) -> c_int,
-    /// ibv_destroy_cq(3), and after a success ibv_destroy_comp_channel(3). The channel, which may be
-    /// NULL, is the one of the queue.
+    /// ibv_destroy_cq(3), and after a success ibv_destroy_comp_channel(3). The channel is that of
+    /// the queue, or NULL.
     pub destroy_cq: unsafe extern "C" fn(*mut ibv_cq, *mut ibv_comp_channel) -> c_int,
 }

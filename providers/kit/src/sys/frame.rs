@@ -32,8 +32,7 @@ const NUMBER: ioctl::Opcode = {
     RDMA_VERBS_IOCTL as ioctl::Opcode
 };
 
-/// The ioctl, by a system call of its own: with the C library's function it costs several times as
-/// many instructions.
+/// The ioctl without the C library's function, which costs several times as many instructions.
 struct Call(*mut ib_uverbs_ioctl_hdr);
 
 // SAFETY: the number is that of the call, which reads and writes what the frame names.

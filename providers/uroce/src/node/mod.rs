@@ -364,8 +364,8 @@ impl Node {
         self.inner.transport().alarm.posted();
     }
 
-    /// The same as [`Node::progress`], for a caller that has posted requests by some calls, and polls
-    /// at other times. It does nothing if a thread has looked for packets just now.
+    /// The same as [`Node::progress`], for a caller that has posted requests by some calls, and
+    /// polls at other times. It does nothing if a thread has looked for packets just now.
     pub fn progress_while_posting(&self, caller: Caller) {
         if self.is_here() {
             self.inner.progress.progress_while_posting(caller);

@@ -91,7 +91,7 @@ impl Endpoint for QpState {
     }
 
     fn is_attended_by(&self, mark: usize) -> bool {
-        attends(&self.resources, mark)
+        self.resources.is_attended_by(mark)
     }
 
     fn waits_for_room(&self) -> bool {
@@ -203,14 +203,7 @@ fn is_write(incoming: &Incoming<'_>) -> bool {
 pub(super) fn access_mode(qp: &Resources, caller: Caller) -> AccessMode {
     match caller {
         Caller::Poster => AccessMode::Direct,
-        Caller::Poller(mark) if attends(qp, mark) => AccessMode::Direct,
+        Caller::Poller(mark) if qp.is_attended_by(mark) => AccessMode::Direct,
         Caller::Poller(_) | Caller::Node => AccessMode::Faultable,
     }
-}
-
-/// Whether the thread of that mark polls its completion queues.
-#[inline]
-pub(super) fn attends(qp: &Resources, mark: usize) -> bool {
-    let mut queues = [qp.recv_cq(), qp.send_cq()].into_iter().flatten();
-    queues.any(|cq| cq.is_attended_by(mark))
 }

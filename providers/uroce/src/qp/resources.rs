@@ -158,6 +158,13 @@ impl Resources {
         self.params.recv_cq.as_ref()
     }
 
+    /// Whether the thread of that mark polls its completion queues.
+    #[inline]
+    pub fn is_attended_by(&self, mark: usize) -> bool {
+        let mut queues = [self.recv_cq(), self.send_cq()].into_iter().flatten();
+        queues.any(|cq| cq.is_attended_by(mark))
+    }
+
     /// The shared receive queue.
     #[inline]
     pub fn srq(&self) -> Option<&Srq> {

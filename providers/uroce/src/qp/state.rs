@@ -24,7 +24,6 @@
 use super::attributes;
 use super::connection::{self, Connection};
 use super::domain::EventListener;
-use super::endpoint::attends;
 use super::fast_path::{self, Budget, FastPath};
 use super::locked::{Locked, errno};
 use super::multicast::Groups;
@@ -110,7 +109,7 @@ impl QpState {
         }
         if some {
             let mark = threads::mark();
-            if attends(&self.resources, mark) {
+            if self.resources.is_attended_by(mark) {
                 node.progress_while_posting(Caller::Poller(mark));
             }
         }

@@ -95,8 +95,8 @@ fn split(headers: &[u8]) -> (&[u8], &[u8]) {
         .unwrap_or((headers, &[]))
 }
 
-/// ICRCs of packets whose routes and lengths are mostly those of earlier ones: what is below the
-/// BTH has been computed then. The results are those of the functions without it.
+/// ICRCs of packets whose routes and lengths are mostly those of earlier ones: the sum of all below
+/// the BTH was computed then. The results are those of the functions without it.
 #[derive(Debug, Default)]
 pub struct Latest([Option<Below>; LATEST]);
 

@@ -142,7 +142,7 @@ impl Progress {
     }
 
     /// A look of a thread that polls at other times, and has posted requests by some calls, unless
-    /// one has looked just now; requests that wait for others go on waiting while the thread posts,
+    /// one has looked just now. Requests that wait for others still wait while the thread posts,
     /// but not for long. Otherwise the progress thread would look, which interrupts the posts if
     /// both have one processor, and cannot access the requests' memory directly.
     pub fn progress_while_posting(&self, caller: Caller) {
