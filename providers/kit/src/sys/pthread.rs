@@ -69,6 +69,7 @@ unsafe extern "C" {
 
 /// Runs a function during which a thread is cancelled at cancellation points alone
 /// (pthread_setcanceltype(3)). The function must not call any.
+#[inline(always)]
 pub fn deferred_cancellation<T>(run: impl FnOnce() -> T) -> T {
     struct Restore(c_int);
     impl Drop for Restore {
