@@ -9,10 +9,23 @@
  *                                were posted, in turn, and from there to the program's own place:
  *                                the copies of a library over verbs that is called with the place
  *                                after the message has come, and nothing else
+ *     ./raw queues SIZE COUNT QUEUES
+ *                                messages through a ring in shared memory into receive buffers, 100
+ *                                to each of so many receive queues in turn. A queue has 512 posted
+ *                                requests and a buffer of 8 KiB. The receiver takes the oldest
+ *                                request, copies the message to its buffer, writes down what would
+ *                                be a completion, and posts the request again: the memory that
+ *                                many queue pairs touch, and nothing else
  *     ./raw udp SIZE COUNT FIRST SECOND ADDRESS
  *                                a datagram that goes to and fro by UDP, one way, both ends
  *                                polling their sockets; in these network namespaces (names of
  *                                /run/netns), the first of which has the IPv4 address
+ *     ./raw addressed SIZE COUNT FIRST SECOND ADDRESS
+ *                                the same by sockets that are not connected, as packets of RoCE v2
+ *                                have to leave: with source address, time to live and destination
+ *                                in each call. A connected socket would number its packets, and
+ *                                RoCE's check sum covers that number. Each call that receives asks
+ *                                for addresses, time to live and type of service.
  *     ./raw stream SIZE COUNT FIRST SECOND ADDRESS PAYLOAD
  *                                a stream of UDP datagrams from the second namespace to the first
  *                                one: SIZE bytes, COUNT times, in datagrams of PAYLOAD bytes and 16
@@ -165,6 +178,61 @@ static void take_all(struct ring *ring, void *own, size_t size)
 	}
 }
 
+/* perftest's depth of a receive queue, the completions of which it takes at once, and the bytes of
+ * a queue pair's buffer. A sender fills one queue pair after the other. */
+enum { DEPTH = 512, BATCH = 16, OWN = 8192, IN_TURN = 100, MOST = 1 << 16 };
+
+/* As uroce keeps a receive request of one piece. */
+struct request {
+	uint64_t id, address;
+	uint32_t length, key;
+	uint64_t rest;
+};
+
+struct queue {
+	size_t oldest;
+	struct request requests[DEPTH];
+};
+
+/* As the completion of a work request. */
+struct done {
+	uint64_t id;
+	uint32_t words[10];
+};
+
+static struct done completions[BATCH];
+
+static void take_by_queues(struct ring *ring, size_t queues, size_t size)
+{
+	struct queue *all = memory(queues * sizeof(*all), MAP_PRIVATE);
+	unsigned char *buffers = memory(queues * OWN, MAP_PRIVATE);
+	size_t often = RING / record(size) / 8 ? RING / record(size) / 8 : 1;
+
+	memset(buffers, 0, queues * OWN);
+	for (size_t at = 0; at < queues * DEPTH; at++) {
+		struct request *request = &all[at / DEPTH].requests[at % DEPTH];
+
+		request->id = at;
+		request->address = (uintptr_t)(buffers + at / DEPTH * OWN + at * LINE % OWN);
+		request->length = LINE;
+	}
+	for (size_t number = 0;; number++) {
+		unsigned char *at = place_of(ring, number, size);
+		struct queue *queue = &all[number / IN_TURN % queues];
+		struct request *request = &queue->requests[queue->oldest++ % DEPTH];
+		struct done *done = &completions[number % BATCH];
+
+		while (atomic_load_explicit((_Atomic uint64_t *)(void *)at, memory_order_acquire) !=
+		       number + 1)
+			;
+		memcpy((void *)(uintptr_t)request->address, at + HEAD, size);
+		*done = (struct done){ .id = request->id, .words = { request->length } };
+		*(volatile struct request *)request = *request;
+		if ((number + 1) % often == 0)
+			atomic_store_explicit(&ring->taken, number + 1, memory_order_release);
+	}
+}
+
 static void enter(const char *namespace)
 {
 	char path[256];
@@ -200,8 +268,82 @@ static int udp(const char *ours, const char *theirs)
 	return fd;
 }
 
+/* Where datagrams go that a call addresses, and from where; none does otherwise. */
+static struct {
+	int used;
+	struct sockaddr_in to;
+	struct in_addr from;
+} addressed;
+
+/* The sockets of a side whose calls address each datagram to the other one. */
+static void address_to(int fd, struct sockaddr_in to)
+{
+	struct sockaddr_in own;
+	socklen_t length = sizeof(own);
+	int probe = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+
+	if (probe < 0 || connect(probe, (struct sockaddr *)&to, sizeof(to)) ||
+	    getsockname(probe, (struct sockaddr *)&own, &length))
+		die("the own address");
+	close(probe);
+	if (setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof(on)) ||
+	    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)))
+		die("setsockopt");
+	addressed.used = 1;
+	addressed.to = to;
+	addressed.from = own.sin_addr;
+}
+
+static void send_addressed(int fd, const void *bytes, size_t size)
+{
+	_Alignas(struct cmsghdr) unsigned char control[CMSG_SPACE(sizeof(struct in_pktinfo)) +
+						       CMSG_SPACE(sizeof(int))] = { 0 };
+	struct in_pktinfo info = { .ipi_spec_dst = addressed.from };
+	struct iovec piece = { (void *)(uintptr_t)bytes, size };
+	struct msghdr message = { .msg_name = &addressed.to,
+				  .msg_namelen = sizeof(addressed.to),
+				  .msg_iov = &piece,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct cmsghdr *first = CMSG_FIRSTHDR(&message);
+	int hops = 255;
+
+	*first = (struct cmsghdr){ .cmsg_level = IPPROTO_IP,
+				   .cmsg_type = IP_PKTINFO,
+				   .cmsg_len = CMSG_LEN(sizeof(info)) };
+	memcpy(CMSG_DATA(first), &info, sizeof(info));
+	struct cmsghdr *second = CMSG_NXTHDR(&message, first);
+	*second = (struct cmsghdr){ .cmsg_level = IPPROTO_IP,
+				    .cmsg_type = IP_TTL,
+				    .cmsg_len = CMSG_LEN(sizeof(hops)) };
+	memcpy(CMSG_DATA(second), &hops, sizeof(hops));
+	if (sendmsg(fd, &message, 0) != (ssize_t)size)
+		die("sendmsg");
+}
+
+static ssize_t receive_addressed(int fd, void *bytes, size_t size)
+{
+	_Alignas(struct cmsghdr) unsigned char control[256];
+	struct sockaddr_storage from;
+	struct iovec piece = { bytes, size };
+	struct msghdr message = { .msg_name = &from,
+				  .msg_namelen = sizeof(from),
+				  .msg_iov = &piece,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+
+	return recvmsg(fd, &message, MSG_DONTWAIT);
+}
+
 static void send_all(int fd, const void *bytes, size_t size)
 {
+	if (addressed.used) {
+		send_addressed(fd, bytes, size);
+		return;
+	}
 	if (send(fd, bytes, size, 0) != (ssize_t)size)
 		die("send");
 }
@@ -211,14 +353,17 @@ static void receive_all(int fd, void *bytes, size_t size)
 {
 	uint64_t began = now();
 
-	for (unsigned long looks = 1; recv(fd, bytes, size, 0) < 0; looks++) {
+	for (unsigned long looks = 1; (addressed.used ? receive_addressed(fd, bytes, size) :
+							recv(fd, bytes, size, 0)) < 0;
+	     looks++) {
 		if (errno != EAGAIN || (looks % 65536 == 0 && now() - began > 10000000000u))
 			die("recv");
 	}
 }
 
 /* Answers each datagram of the sender of the first one. */
-static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t *ready)
+static void echo(const char *address, int by_address, void *bytes, size_t size,
+		 _Atomic uint64_t *ready)
 {
 	struct sockaddr_in peer;
 	socklen_t length = sizeof(peer);
@@ -229,7 +374,9 @@ static void echo(const char *address, void *bytes, size_t size, _Atomic uint64_t
 		if (errno != EAGAIN)
 			die("recvfrom");
 	}
-	if (connect(fd, (struct sockaddr *)&peer, length))
+	if (by_address)
+		address_to(fd, peer);
+	else if (connect(fd, (struct sockaddr *)&peer, length))
 		die("connect");
 	for (;;) {
 		send_all(fd, bytes, size);
@@ -452,18 +599,25 @@ static int by_value(const void *left, const void *right)
 
 int main(int argc, char **argv)
 {
-	int by_udp = argc == 7 && !strcmp(argv[1], "udp");
-	size_t count = argc == 4 || by_udp ? strtoull(argv[3], NULL, 0) : 0;
+	int by_address = argc == 7 && !strcmp(argv[1], "addressed");
+	int by_udp = argc == 7 && (by_address || !strcmp(argv[1], "udp"));
+	int by_queues = argc == 5 && !strcmp(argv[1], "queues");
+	size_t queues = by_queues ? strtoull(argv[4], NULL, 0) : 1;
+	size_t count = argc == 4 || by_udp || by_queues ? strtoull(argv[3], NULL, 0) : 0;
 
 	int receive = argc == 4 && !strcmp(argv[1], "receive");
 	int checked = argc == 8 && !strcmp(argv[1], "checked");
 	int by_stream = argc == 8 && (checked || !strcmp(argv[1], "stream"));
 	if (by_stream)
 		count = strtoull(argv[3], NULL, 0);
-	size_t longest = receive ? STRIDE : by_udp ? LONGEST : SIZE_MAX;
-	if (count < GROUP || strtoull(argv[2], NULL, 0) > longest) {
+	size_t longest = receive   ? STRIDE :
+			 by_udp    ? LONGEST :
+			 by_queues ? LINE :
+				     SIZE_MAX;
+	if (count < GROUP || strtoull(argv[2], NULL, 0) > longest || !queues || queues > MOST) {
 		fprintf(stderr, "raw writev|readv|line|receive SIZE COUNT (100 or more)\n"
-				"raw udp SIZE COUNT FIRST SECOND ADDRESS\n"
+				"raw queues SIZE COUNT QUEUES\n"
+				"raw udp|addressed SIZE COUNT FIRST SECOND ADDRESS\n"
 				"raw stream|checked SIZE COUNT FIRST SECOND ADDRESS PAYLOAD\n");
 		return 2;
 	}
@@ -491,7 +645,7 @@ int main(int argc, char **argv)
 		memset((void *)there, 0, size);
 		if (by_udp) {
 			enter(argv[4]);
-			echo(argv[6], (void *)there, size, word);
+			echo(argv[6], by_address, (void *)there, size, word);
 		}
 		if (line) {
 			for (uint64_t turn = 0;; turn++)
@@ -500,6 +654,8 @@ int main(int argc, char **argv)
 		atomic_store(word, 1);
 		if (receive)
 			take_all(ring, (void *)there, size);
+		if (by_queues)
+			take_by_queues(ring, queues, size);
 		for (;;)
 			(void)there[size - 1];
 	}
@@ -512,7 +668,9 @@ int main(int argc, char **argv)
 	int fd = -1;
 	if (by_udp) {
 		enter(argv[5]);
-		fd = udp(NULL, argv[6]);
+		fd = udp(NULL, by_address ? NULL : argv[6]);
+		if (by_address)
+			address_to(fd, place(argv[6]));
 	}
 	/* One group first that is not counted. */
 	double *groups = calloc(count / GROUP + 1, sizeof(*groups)), total = 0;
@@ -528,7 +686,7 @@ int main(int argc, char **argv)
 			} else if (by_udp) {
 				send_all(fd, here, size);
 				receive_all(fd, here, size);
-			} else if (receive) {
+			} else if (receive || by_queues) {
 				put(ring, turn, here, size);
 			} else {
 				transfer(call, child, here, (void *)there, size);

@@ -89,7 +89,7 @@ pub fn faults(rows: &[Compared]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::uroce::row::{Bound, Carrier, Location, Perftest, Unit, Work};
+    use crate::bench::uroce::row::{Addressing, Bound, Carrier, Location, Perftest, Unit, Work};
 
     const PERFTEST: Perftest = Perftest {
         program: "ib_send_lat",
@@ -122,10 +122,15 @@ mod tests {
     #[test]
     fn less_bandwidth_is_slower_and_less_time_is_not() {
         let work = Work::Uroce(PERFTEST, Carrier::Udp);
+        let addressing = Addressing::Connected;
         let rows = [
             row("time", Unit::Microseconds, work),
             row("bandwidth", Unit::Mebibytes, work),
-            row("sockets", Unit::Microseconds, Work::Sockets(1, 1)),
+            row(
+                "sockets",
+                Unit::Microseconds,
+                Work::Sockets(addressing, 1, 1),
+            ),
         ];
         let mut figures = rounds("time", 2.0, 1.0);
         figures.extend(rounds("bandwidth", 2.0, 1.0));

@@ -11,7 +11,7 @@ use super::{
     pair::{self, Call},
     ranks,
     row::{
-        Carrier, Datagrams, Location, Perftest, Quantity, Row, SYSFS, Site, Transports,
+        Addressing, Carrier, Datagrams, Location, Perftest, Quantity, Row, SYSFS, Site, Transports,
         UCX_OVER_UROCE, UcxTest, Unit, Work,
     },
     rows::rows_of,
@@ -188,7 +188,11 @@ fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
         Work::Ucx(test, transports) => ucx(room, test, transports, unit),
         Work::Mpi(test, over) => ranks::measure(room.dir, room.ours, test, over),
         Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
-        Work::Sockets(size, count) => sockets(room, (size, count)),
+        Work::Sockets(addressing, size, count) => sockets(room, addressing, (size, count)),
+        Work::Queues(queues, count) => {
+            let queues = queues.to_string();
+            raw(room, "queues", (64, count), &[&queues], Quantity::Rate)
+        }
         Work::Datagrams(stream) => datagrams(room, stream),
         Work::Rxe(perftest) => rxe(room, perftest),
         Work::Tcp(test, size) => tcp(room, test, size, unit),
@@ -314,11 +318,11 @@ fn ucx_field(text: &str, field: usize) -> Option<f64> {
 }
 
 /// Between the hosts.
-fn sockets(room: &Room<'_>, much: (u32, u32)) -> Result<f64> {
+fn sockets(room: &Room<'_>, addressing: Addressing, much: (u32, u32)) -> Result<f64> {
     let [(first, _), (second, _)] = TwoHosts::HOSTS;
     raw(
         room,
-        "udp",
+        addressing.word(),
         much,
         &[first, second, TwoHosts::ADDRESS],
         Quantity::Time,

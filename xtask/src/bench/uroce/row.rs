@@ -130,6 +130,25 @@ pub enum Quantity {
     Rate,
 }
 
+/// How the sockets of the program `raw` send a datagram to and fro.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addressing {
+    /// The sockets are connected.
+    Connected,
+    /// Each call names addresses and the time to live, as packets of RoCE v2 need it.
+    EachCall,
+}
+
+impl Addressing {
+    /// The kind of the program.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Connected => "udp",
+            Self::EachCall => "addressed",
+        }
+    }
+}
+
 /// perftest's fields.
 pub const TYPICAL: usize = 4;
 pub const AVERAGE: usize = 5;
@@ -213,8 +232,10 @@ pub enum Work {
     Mpi(MpiTest, MpiTransport),
     /// The program `raw`: kind, bytes, rounds, and the wanted figure.
     Raw(&'static str, u32, u32, Quantity),
-    /// The program `raw` by UDP sockets between the hosts: bytes, how often.
-    Sockets(u32, u32),
+    /// The program `raw` by UDP sockets between the hosts: addressing, bytes, how often.
+    Sockets(Addressing, u32, u32),
+    /// Messages of 64 bytes by the program `raw` into so many receive queues, how many.
+    Queues(u32, u32),
     /// A stream of UDP datagrams between the hosts, by the program `raw`.
     Datagrams(Datagrams),
     /// perftest over the kernel's soft-RoCE.
@@ -240,6 +261,7 @@ impl Work {
             | Self::Ucx(_, Transports::Named(_))
             | Self::Raw(..)
             | Self::Sockets(..)
+            | Self::Queues(..)
             | Self::Datagrams(_)
             | Self::Rxe(_)
             | Self::Tcp(..)

@@ -49,7 +49,9 @@ routing rules send its packets through the pair. Where a row names a delay or a 
 both ends have it (tc-netem(8)), for uroce and for TCP.
 
 Rows *by UDP sockets alone* are there to compare (`c-tests/bench/raw.c`), on uroce's pair. *A \
-datagram* is one that two processes send to and fro, which poll their sockets. *Datagrams* are a \
+datagram* is one that two processes send to and fro, which poll their sockets. Where *each call \
+addresses* it, the sockets are not connected: the kernel numbers the packets of connected sockets, \
+which the check sum of RoCE v2 does not allow. *Datagrams* are a \
 stream of them, as long as packets of the path MTU, of which a call sends and receives as many as \
 it can (UDP_SEGMENT, UDP_GRO). The receiver counts the bytes, and informs the sender by shared \
 memory how far it is. There is no check sum of RoCE, no copy to the place of a message, no \
@@ -57,6 +59,14 @@ acknowledgement, and nothing is sent again. So these rows show how much of a rat
 kernel and the processors allow to a program that carries RoCE by such sockets. The row *with \
 CRC-32 and copies* has both of these at both ends: the CRC by tables, since the instructions that \
 compute it fast on a real processor are slow in emulation.
+
+Rows *by a ring and receive queues alone* are messages in shared memory without queue pairs, into \
+as many receive queues as the rows of queue pairs have, each with as many posted requests as \
+perftest's.
+
+Where a reason is known why a row misses its bound, it stands below the tables. Shares of time are \
+those of perf(1) for the programs of the row, counts of system calls those of strace(1), numbers of \
+instructions those of callgrind.
 ";
 
 fn pairs(row: &Row, figures: &[Figure]) -> Pairs {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bench::uroce::row::{
-    BANDWIDTH, Bound, Datagrams, Location, Row, TYPICAL, Unit, Work, udp,
+    Addressing, BANDWIDTH, Bound, Datagrams, Location, Row, TYPICAL, Unit, Work, udp,
 };
 
 const TCP_SMALL: &str = "TCP on the same pair, qperf tcp_bw 64 KiB";
@@ -48,7 +48,7 @@ const fn latency(name: &'static str, program: &'static str) -> Row {
         bound: Bound::AtMost(1.3),
         ours: udp(program, LAT, TYPICAL),
         // As long as the packet of such a message.
-        peer: Work::Sockets(24, 10000),
+        peer: Work::Sockets(Addressing::Connected, 24, 10000),
     }
 }
 
@@ -69,6 +69,15 @@ const fn limit(name: &'static str, mtu: u32, payload: u32) -> Row {
 pub const ROWS: &[Row] = &[
     latency("ib_send_lat 8 B, pair", "ib_send_lat"),
     latency("ib_write_lat 8 B, pair", "ib_write_lat"),
+    Row {
+        name: "a datagram by UDP sockets that each call addresses, pair",
+        against: SOCKETS,
+        place: Location::Pair(1500),
+        unit: Unit::Microseconds,
+        bound: Bound::Any,
+        ours: Work::Sockets(Addressing::EachCall, 24, 10000),
+        peer: Work::Sockets(Addressing::Connected, 24, 10000),
+    },
     small("ib_write_bw 64 KiB, pair, MTU 1500", "ib_write_bw", 1500),
     small("ib_read_bw 64 KiB, pair, MTU 1500", "ib_read_bw", 1500),
     small("ib_send_bw 64 KiB, pair, MTU 1500", "ib_send_bw", 1500),

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bench::uroce::row::{
-    BANDWIDTH, Bound, Datagrams, Location, Perftest, Row, TYPICAL, Unit, Work, udp,
+    Addressing, BANDWIDTH, Bound, Datagrams, Location, Perftest, Row, TYPICAL, Unit, Work, udp,
 };
 
 const fn rxe(program: &'static str, options: &'static str, field: usize) -> Work {
@@ -116,7 +116,7 @@ pub const ROWS: &[Row] = &[
         unit: Unit::Microseconds,
         bound: Bound::Any,
         // As long as the packet of such a send.
-        ours: Work::Sockets(24, 2000),
+        ours: Work::Sockets(Addressing::Connected, 24, 2000),
         peer: rxe("ib_send_lat", GUEST_LAT, TYPICAL),
     },
     Row {

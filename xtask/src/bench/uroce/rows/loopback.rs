@@ -38,6 +38,19 @@ const fn many_pairs(name: &'static str, ours: Work, peer: Work) -> Row {
     }
 }
 
+/// What the memory allows that so many queue pairs use, without queue pairs.
+const fn queues(name: &'static str, queues: u32) -> Row {
+    Row {
+        name,
+        against: "the same by one receive queue",
+        place: Location::Loopback,
+        unit: Unit::Messages,
+        bound: Bound::Any,
+        ours: Work::Queues(queues, 1_000_000),
+        peer: Work::Queues(1, 1_000_000),
+    }
+}
+
 /// A row of 64 KiB messages by UDP while packets are lost, against the same without loss.
 const fn lossy(name: &'static str, program: &'static str, faults: &'static str, least: f64) -> Row {
     let perftest = Perftest {
@@ -222,6 +235,8 @@ pub const ROWS: &[Row] = &[
         shm("ib_send_bw", SMALL_MESSAGES_OF_1024, RATE),
         shm("ib_send_bw", SMALL_MESSAGES, RATE),
     ),
+    queues("64 B by a ring and 64 receive queues alone", 64),
+    queues("64 B by a ring and 1024 receive queues alone", 1024),
     Row {
         name: "ib_send_bw 64 B, UDP on lo",
         against: "a million messages a second",
