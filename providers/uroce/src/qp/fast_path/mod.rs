@@ -37,6 +37,7 @@ pub(super) use gate::await_unused;
 use super::connection::Connection;
 use super::resources::Resources;
 use crate::carrier::shm::{Outcome, Peer, RoomWait};
+use crate::clock;
 use crate::memory::{AccessMode, InvalidationListener};
 use crate::node::Messages;
 use crate::objects::Objects;
@@ -291,7 +292,17 @@ impl FastPath {
         outcome: Outcome,
         mode: AccessMode,
     ) -> bool {
-        self.sender.on_outcome(connection, qp, outcome, mode)
+        let sends = self.sender.on_outcome(connection, qp, outcome, mode);
+        if !sends || !matches!(outcome, Outcome::Taken(_)) {
+            return sends;
+        }
+        // RDMA writes and reads that waited for their turn behind messages, no longer than that:
+        // the protocol would move them as packets.
+        let engine = connection.engine();
+        if engine.is_idle() && engine.first_waiting().is_some_and(may_be_one_sided) {
+            self.retry_waiting(connection, qp, clock::now(), mode);
+        }
+        connection.engine().outstanding() > 0
     }
 
     /// There is room for messages that wait for it, if they do. Returns whether the protocol has
