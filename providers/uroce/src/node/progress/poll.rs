@@ -58,9 +58,15 @@ impl Progress {
     /// called with a queue pair locked.
     #[inline]
     pub fn send_batches(&self, caller: Caller) {
+        self.with_batches(caller, Pass::send_batches);
+    }
+
+    /// Sends some of the requests that wait for others, if any do.
+    #[inline]
+    fn with_batches<'a>(&'a self, caller: Caller, send: impl FnOnce(&mut Pass<'a>)) {
         if self.transport.batches.any() {
             let mut pass = Pass::new(&self.transport, caller);
-            pass.send_batches();
+            send(&mut pass);
             pass.finish();
         }
     }
@@ -149,11 +155,7 @@ impl Progress {
         if !self.transport.alarm.is_due_while_posting() {
             return;
         }
-        if self.transport.batches.any() {
-            let mut pass = Pass::new(&self.transport, caller);
-            pass.send_old_batches();
-            pass.finish();
-        }
+        self.with_batches(caller, Pass::send_old_batches);
         self.look(caller);
     }
 
