@@ -100,8 +100,8 @@ const LIMITS: &[(&str, &str)] = &[
 ];
 
 const SMALL_BY_UDP: &str = "The message takes the way of row \"ib_send_lat 8 B, UDP on lo\". More \
-     than half of both processes' time is the kernel's, 22 % uroce's, 2 % UCX's; UCX over TCP makes one \
-     system call to send and one to receive, too, without a check sum and an acknowledgement";
+     than half of both processes' time is the kernel's, 22 % uroce's, 2 % UCX's. UCX over TCP makes \
+     three system calls for a message, without a check sum and an acknowledgement";
 
 const SMALL_BY_UCX: &str = "Over posix UCX writes the message into the receiver's queue, which the \
      receiver reads. Over verbs each message is a send request and a receive request with two \
@@ -120,8 +120,8 @@ const SMALL_OF_RANKS: &str = "Four ranks share two processors and poll, so that 
 
 const LARGE_OF_RANKS: &str = "The ranks keep both processors busy throughout. UCX copies a message \
      into pieces of 8 KiB, which are cut into packets of 1024 bytes with a CRC each, and out of \
-     them at the receiver. Over a quarter of the ranks' time is that of the progress threads, which \
-     receive for ranks that wait for a processor, and copy by the kernel";
+     them at the receiver. Of the ranks' time (all-to-all 64 KiB) 56 % is the kernel's, 20 % work \
+     for each packet, 7 % copies and 6 % the CRC";
 
 const EMULATED_LATENCY: &str = "Between the arrival of a message and the call that sends the answer \
      about 6000 instructions are executed in user space (callgrind), and each is emulated. Row \"a \
