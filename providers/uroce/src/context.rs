@@ -66,6 +66,15 @@ impl Context {
         self.node.progress(Caller::Poller(mark));
     }
 
+    /// The calling thread has polled a queue that was not empty.
+    fn polled(&self, cq: &Cq) {
+        let mark = threads::mark();
+        cq.attend(mark);
+        if !cq.is_empty() {
+            self.node.polled(Caller::Poller(mark));
+        }
+    }
+
     /// Opens the device of a port; also answers the descriptor of asynchronous events.
     ///
     /// # Errors
@@ -378,11 +387,7 @@ impl Provider for Context {
     fn poll_cq(&self, cq: &Arc<Cq>, room: &mut [ibv_wc]) -> Result<usize> {
         let found = cq.poll(room);
         if found > 0 || room.is_empty() {
-            let mark = threads::mark();
-            cq.attend(mark);
-            if !cq.is_empty() {
-                self.node.polled(Caller::Poller(mark));
-            }
+            self.polled(cq);
             return Ok(found);
         }
         self.progress_for(cq);
@@ -392,7 +397,7 @@ impl Provider for Context {
     fn poll_ex(&self, cq: &Arc<Cq>) -> Option<Polled> {
         let polled = cq.poll_ex();
         if polled.is_some() {
-            cq.attend(threads::mark());
+            self.polled(cq);
             return polled;
         }
         self.progress_for(cq);
