@@ -7,6 +7,7 @@
 #include "post_44.h"
 #include "network.h"
 
+#include <time.h>
 
 static void show(const char *title, struct ibv_comp_cntr *counter)
 {
@@ -215,6 +216,26 @@ static void no_attributes(struct ibv_context *context)
 	expect(ibv_query_device_ex(context, NULL, NULL) == EINVAL);
 }
 
+/*
+ * The device's clock is one number, in tv_nsec, as of every card; programs read no other member. It
+ * is the same in all processes.
+ */
+static void device_clock(struct ibv_context *context)
+{
+	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	struct timespec now;
+	int64_t before, after;
+
+	MUST(clock_gettime(CLOCK_MONOTONIC, &now));
+	before = now.tv_sec * 1000000000l + now.tv_nsec;
+	MUST(ibv_query_rt_values_ex(context, &values));
+	MUST(clock_gettime(CLOCK_MONOTONIC, &now));
+	after = now.tv_sec * 1000000000l + now.tv_nsec;
+	expect(values.comp_mask == IBV_VALUES_MASK_RAW_CLOCK);
+	expect(values.raw_clock.tv_sec == 0);
+	expect(before <= values.raw_clock.tv_nsec && values.raw_clock.tv_nsec <= after);
+}
+
 int main(void)
 {
 	struct ibv_context *context;
@@ -240,6 +261,7 @@ int main(void)
 
 	values(context);
 	no_attributes(context);
+	device_clock(context);
 	all_counters(context);
 	traffic(context, pd);
 	MUST(ibv_dealloc_pd(pd));

@@ -18,9 +18,13 @@ fn nanos(time: Timespec) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
+fn origin() -> u64 {
+    *ORIGIN.get_or_make(|| nanos(clock_gettime(ClockId::Monotonic)))
+}
+
 fn since_origin(clock: ClockId) -> u64 {
     // Asked before the clock, which would be behind it otherwise.
-    let origin = *ORIGIN.get_or_make(|| nanos(clock_gettime(ClockId::Monotonic)));
+    let origin = origin();
     nanos(clock_gettime(clock)).saturating_sub(origin)
 }
 
@@ -45,6 +49,13 @@ pub fn may_have_come(moment: u64) -> bool {
         u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX)
     });
     moment <= lately.saturating_add(behind)
+}
+
+/// A moment by the clock that programs see as the device's: nanoseconds of `CLOCK_MONOTONIC`. A
+/// device has one clock for all processes, so theirs can be compared.
+#[must_use]
+pub fn device(moment: Time) -> u64 {
+    origin().saturating_add(moment.nanos())
 }
 
 /// The time of day at a recent moment, in nanoseconds since 1970.

@@ -20,6 +20,7 @@
 
 use crate::address::{self, Ah};
 use crate::channel::{Channels, Kind, Records};
+use crate::clock;
 use crate::cq::Cq;
 use crate::device::{Listener, NUMBER, Port};
 use crate::limits;
@@ -268,11 +269,11 @@ impl Provider for Context {
     }
 
     fn raw_clock(&self) -> Result<libc::timespec> {
-        let nanos = crate::clock::now().nanos();
-        let part = |value: u64| i64::try_from(value).map_err(|_| Errno::OVERFLOW);
+        let nanos = clock::device(clock::now());
+        // As cards report their cycles; programs read nothing else.
         Ok(libc::timespec {
-            tv_sec: part(nanos / 1_000_000_000)?,
-            tv_nsec: part(nanos % 1_000_000_000)?,
+            tv_sec: 0,
+            tv_nsec: i64::try_from(nanos).map_err(|_| Errno::OVERFLOW)?,
         })
     }
 

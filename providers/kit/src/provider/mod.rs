@@ -255,7 +255,8 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn attach_comp_cntr(&self, qp: &Self::Qp, cntr: Arc<CompCntr>, ops: u32) -> Result<()> {
         Err(Errno::OPNOTSUPP)
     }
-    /// ibv_query_rt_values_ex(3): the device's clock.
+    /// ibv_query_rt_values_ex(3): the device's clock, as one number in `tv_nsec`; programs do not
+    /// read `tv_sec`.
     ///
     /// # Errors
     /// EOPNOTSUPP without one.

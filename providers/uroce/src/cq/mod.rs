@@ -326,7 +326,7 @@ impl Cq {
         drop(ring);
         Some(Polled {
             wc,
-            timestamp: at.nanos(),
+            timestamp: clock::device(at),
             wallclock: clock::wall(at),
         })
     }
