@@ -53,6 +53,7 @@ pub fn report(attr: &mut ibv_device_attr_ex) {
         | IBV_DEVICE_MEM_WINDOW_TYPE_2B
         | IBV_DEVICE_MEM_MGT_EXTENSIONS
         | IBV_DEVICE_PORT_ACTIVE_EVENT
+        | IBV_DEVICE_RAW_IP_CSUM
         | IBV_DEVICE_MANAGED_FLOW_STEERING;
     orig.max_sge = number(MAX_SGE);
     orig.max_sge_rd = number(MAX_SGE);
@@ -103,6 +104,7 @@ pub fn report(attr: &mut ibv_device_attr_ex) {
     rss.rx_hash_function = u8::try_from(IBV_RX_HASH_FUNC_TOEPLITZ).unwrap_or(0);
     rss.rx_hash_fields_mask = raw::HASH_FIELDS;
     attr.max_wq_type_rq = MAX_QP;
+    attr.raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM;
 }
 
 /// `max_msg_sz`, in bytes.

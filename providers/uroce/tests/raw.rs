@@ -24,9 +24,10 @@ mod inside {
     use kit::abi::*;
     use kit::errno::Errno;
     use kit::provider::{
-        Data, FlowInit, FlowPart, Provider, QpInit, ReceiveRequest, Rss, SendRequest, Token,
-        WqChange, WqInit,
+        Data, FlowInit, FlowPart, Inline, Provider, QpInit, ReceiveRequest, Rss, SendRequest,
+        Token, WqChange, WqInit,
     };
+    use std::net::{Ipv4Addr, UdpSocket};
     use std::process::Command;
     use std::sync::Arc;
     use uroce::context::Context;
@@ -244,13 +245,6 @@ mod inside {
             post(&a, 1, IBV_WR_SEND, Data::Sges(&[a.sge(0, 60); 3])),
         ];
         assert_eq!(bad, [Err(Errno::INVAL); 4]);
-        let checks_sums: SendRequest<'_, Context> = SendRequest {
-            data: Data::Sges(&short),
-            ..SendRequest::new(1, IBV_WR_SEND, IBV_SEND_IP_CSUM)
-        };
-        let mut requests = Some(checks_sums).into_iter();
-        let answer = a.qp().post_send(&mut requests);
-        assert_eq!(answer, Err(Errno::INVAL));
         let early = End::of("lo", IBV_QPT_RAW_PACKET);
         let answer = post(&early, 1, IBV_WR_SEND, Data::Sges(&[early.sge(0, 60)]));
         assert_eq!(answer, Err(Errno::INVAL));
@@ -483,6 +477,116 @@ mod inside {
                 }
                 std::thread::yield_now();
             }
+        }
+    }
+
+    /// The sum of bytes in pairs, as check sums of the Internet are made; 0xffff over all that a
+    /// right one covers, itself included.
+    fn sum(parts: &[&[u8]]) -> u16 {
+        let bytes = parts.concat();
+        let pairs = bytes.chunks(2).map(|pair| {
+            let low = pair.get(1).copied().unwrap_or(0);
+            u64::from(u16::from_be_bytes([pair[0], low]))
+        });
+        let total = pairs.sum::<u64>() % 0xffff;
+        match u16::try_from(total).expect("smaller") {
+            0 => 0xffff,
+            rest => rest,
+        }
+    }
+
+    /// Over the header, and over the datagram, of a frame of UDP over IPv4.
+    fn sums(frame: &[u8]) -> [u16; 2] {
+        let length = &frame[38..40];
+        let datagram = sum(&[&frame[26..34], &[0, 17], length, &frame[34..]]);
+        [sum(&[&frame[14..34]]), datagram]
+    }
+
+    fn udp_socket(address: [u8; 4]) -> (UdpSocket, u16) {
+        let socket = UdpSocket::bind((Ipv4Addr::from(address), 0)).expect("a socket");
+        let port = socket.local_addr().expect("its address").port();
+        (socket, port)
+    }
+
+    fn to_port(port: u16) -> FlowPart<'static, Context> {
+        let value = [port.to_be_bytes(), [0; 2]].concat();
+        FlowPart::Filter {
+            kind: IBV_FLOW_SPEC_UDP,
+            value: value.leak(),
+            mask: &[0xff, 0xff, 0, 0],
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn check_sums_that_the_kernel_leaves_to_the_device_are_made() {
+        if !there() {
+            return;
+        }
+        let b = end("lo");
+        let (socket, port) = udp_socket([127, 0, 0, 1]);
+        let _flow = flow(&b, IBV_FLOW_ATTR_NORMAL, vec![to_port(port)]);
+        for length in [1, 2, 77, 1400] {
+            b.post_recv(1, 0, 2048);
+            let payload = vec![0xa5; length];
+            let sent = socket.send_to(&payload, ("127.0.0.1", port));
+            assert_eq!(sent.expect("sent"), length);
+            let got = b.completion();
+            assert_eq!(sums(&b.bytes(0, got.byte_len)), [0xffff; 2]);
+            assert_eq!(got.wc_flags, IBV_WC_IP_CSUM_OK);
+        }
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_request_can_leave_check_sums_to_the_device() {
+        const OWN: [u8; 6] = [2, 0, 0, 0, 0, 0x13];
+        if !there() {
+            return;
+        }
+        ip("link add raw2 type veth peer name raw3");
+        ip("link set raw2 up");
+        ip("link set raw3 address 02:00:00:00:00:13 up");
+        ip("address add 10.3.0.1/24 dev raw3");
+        until_up(["raw2", "raw3"]);
+        let (a, b) = (end("raw2"), end("raw3"));
+        let (socket, port) = udp_socket([10, 3, 0, 1]);
+        let _flow = flow(&b, IBV_FLOW_ATTR_NORMAL, vec![to_port(port)]);
+        for (length, inline) in [(60, true), (61, false), (1500, false)] {
+            let mut bytes = frame(OWN, [10, 3, 0, 2], length);
+            bytes[30..34].copy_from_slice(&[10, 3, 0, 1]);
+            bytes[36..38].copy_from_slice(&port.to_be_bytes());
+            a.put(0, &bytes);
+            let size = u32::try_from(length).expect("short enough");
+            let sges = [a.sge(0, 20), a.sge(20, size - 20)];
+            for flags in [0, IBV_SEND_IP_CSUM] {
+                b.post_recv(1, 0, 2048);
+                let data = if inline {
+                    Data::Inline(Inline::Bytes(&bytes))
+                } else {
+                    Data::Sges(&sges)
+                };
+                let request: SendRequest<'_, Context> = SendRequest {
+                    data,
+                    ..SendRequest::new(1, IBV_WR_SEND, flags)
+                };
+                let posted = a.qp().post_send(&mut Some(request).into_iter());
+                posted.expect("posted");
+                assert_eq!(a.completion().status, IBV_WC_SUCCESS);
+                let got = b.completion();
+                let arrived = b.bytes(0, got.byte_len);
+                if flags == 0 {
+                    assert_eq!((got.wc_flags, &arrived), (0, &bytes));
+                } else {
+                    assert_eq!(got.wc_flags, IBV_WC_IP_CSUM_OK);
+                    assert_eq!(sums(&arrived), [0xffff; 2]);
+                }
+            }
+            // The kernel takes only the frame whose sums are right. The memory is as it was.
+            let mut room = [0; 2048];
+            let received = socket.recv(&mut room).expect("received");
+            assert_eq!(room[..received], bytes[42..]);
+            assert_eq!(a.bytes(0, size), bytes);
         }
     }
 

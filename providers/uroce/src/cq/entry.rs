@@ -13,6 +13,8 @@ pub struct Entry {
     pub qp_num: u32,
     /// `pkey_index`.
     pub pkey_index: u16,
+    /// `IBV_WC_IP_CSUM_OK`: the check sums of a raw packet are right.
+    pub checked: bool,
     /// When; `None` for the moment at which it is added.
     pub at: Option<Time>,
 }
@@ -25,6 +27,7 @@ impl Entry {
             completion,
             qp_num,
             pkey_index: 0,
+            checked: false,
             at: None,
         }
     }
@@ -56,12 +59,13 @@ impl Entry {
         let completion = &self.completion;
         let (invalidated_rkey, with) = self.immediate();
         let grh = completion.grh.map_or(0, |_| IBV_WC_GRH);
+        let checked = if self.checked { IBV_WC_IP_CSUM_OK } else { 0 };
         let opcode = opcode(completion.opcode);
         ibv_wc {
             status: completion.status as ibv_wc_status,
             imm: ibv_wc_imm { invalidated_rkey },
             src_qp: completion.source,
-            wc_flags: with | grh,
+            wc_flags: with | grh | checked,
             pkey_index: self.pkey_index,
             sl: completion.grh.map_or(0, service_level),
             ..success(completion.id, opcode, completion.length, self.qp_num)

@@ -5,8 +5,10 @@ use std::ops::Range;
 const ADDRESSES: usize = 12;
 const CVLAN: u16 = 0x8100;
 const SVLAN: u16 = 0x88a8;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
+/// `EtherType` of IPv4.
+pub const IPV4: u16 = 0x0800;
+/// `EtherType` of IPv6.
+pub const IPV6: u16 = 0x86dd;
 /// IP protocol number of TCP.
 pub const TCP: u8 = 6;
 /// IP protocol number of UDP.
@@ -50,7 +52,8 @@ pub struct Transport {
     pub destination: [u8; 2],
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u16> {
+/// A number of two bytes.
+pub fn number(bytes: &[u8], at: usize) -> Option<u16> {
     let bytes = bytes.get(at..)?.first_chunk::<2>()?;
     Some(u16::from_be_bytes(*bytes))
 }
@@ -61,17 +64,10 @@ impl<'a> Headers<'a> {
     pub fn read(frame: &'a [u8]) -> Option<Self> {
         let mut ethernet = [0; 16];
         copy(&mut ethernet, 0..ADDRESSES, frame)?;
-        let mut at = ADDRESSES;
-        let mut kind = number(frame, at)?;
-        let mut tag = None;
-        while matches!(kind, CVLAN | SVLAN) {
-            tag = Some(number(frame, at + 2)?);
-            at += 4;
-            kind = number(frame, at)?;
-        }
+        let (kind, tag, start) = packet(frame)?;
         put(&mut ethernet, 12, kind);
         put(&mut ethernet, 14, tag.unwrap_or(0));
-        let packet = frame.get(at + 2..).unwrap_or_default();
+        let packet = frame.get(start..).unwrap_or_default();
         let (network, segment) = match kind {
             IPV4 => v4(packet),
             IPV6 => v6(packet),
@@ -145,9 +141,24 @@ fn put(to: &mut [u8; 16], at: usize, value: u16) {
     }
 }
 
+/// The type of the packet in a frame, the last tag, and where the packet begins.
+pub fn packet(frame: &[u8]) -> Option<(u16, Option<u16>, usize)> {
+    let mut at = ADDRESSES;
+    let mut kind = number(frame, at)?;
+    let mut tag = None;
+    while matches!(kind, CVLAN | SVLAN) {
+        tag = Some(number(frame, at + 2)?);
+        at += 4;
+        kind = number(frame, at)?;
+    }
+    Some((kind, tag, at + 2))
+}
+
+/// The network layer, and the protocol of the segment with all that follows in the frame.
 type Layers<'a> = (Option<Network<'a>>, Option<(u8, &'a [u8])>);
 
-fn v4(packet: &[u8]) -> Layers<'_> {
+/// The layers of a packet of IPv4.
+pub fn v4(packet: &[u8]) -> Layers<'_> {
     let Some(header) = packet.first_chunk::<20>() else {
         return (None, None);
     };
@@ -164,7 +175,8 @@ fn v4(packet: &[u8]) -> Layers<'_> {
     )
 }
 
-fn v6(packet: &[u8]) -> Layers<'_> {
+/// The layers of a packet of IPv6.
+pub fn v6(packet: &[u8]) -> Layers<'_> {
     let Some((header, mut rest)) = packet.split_first_chunk::<40>() else {
         return (None, None);
     };

@@ -1,5 +1,6 @@
 //! The receiving half of a queue pair or a work queue: frames into receive requests.
 
+use super::checksum;
 use crate::cq::{Cq, Entry};
 use crate::memory::{AccessMode, Keys, PdId};
 use crate::receive::{ReceiveQueue, Srq};
@@ -98,17 +99,20 @@ impl Intake {
             Ok(()) => Status::Success,
             Err(_) => Status::LocProt,
         };
-        let reported = self.report(receive.id, status, length);
+        let checked = status == Status::Success && checksum::is_right(frame);
+        let reported = self.report(receive.id, status, length, checked);
         if reported && status == Status::Success {
             return Outcome::Received;
         }
         Outcome::Failed
     }
 
-    fn report(&self, id: u64, status: Status, length: u32) -> bool {
+    fn report(&self, id: u64, status: Status, length: u32, checked: bool) -> bool {
         let mut completion = Completion::new(id, status, CompletionOpcode::Receive);
         completion.length = length;
-        self.cq.push(Entry::new(completion, self.number))
+        let mut entry = Entry::new(completion, self.number);
+        entry.checked = checked;
+        self.cq.push(entry)
     }
 
     /// Ends all requests of this queue.
@@ -122,7 +126,7 @@ impl Intake {
             held.take().or_else(own)
         };
         while let Some(receive) = next() {
-            self.report(receive.id, Status::WrFlush, 0);
+            self.report(receive.id, Status::WrFlush, 0, false);
         }
     }
 

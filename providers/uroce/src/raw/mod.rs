@@ -10,6 +10,7 @@
 //! | `headers::Headers` | the fields of a frame in the layout of the API's filters, so a rule is a masked comparison of bytes |
 //! | `rule::Rule`, `steering::Steering` | a checked rule; rules in the order of evaluation. Both are pure |
 //! | `Wq`, `Table`, `Spread` | work queues, tables of them, and queue pairs that spread frames by a Toeplitz hash (`hash`) |
+//! | `checksum` | the check sums of IPv4, TCP and UDP |
 //! | `Counters` | the counters of `IBV_FLOW_SPEC_ACTION_COUNT` |
 //!
 //! *Sending.* A frame longer than the interface allows fails with IBV_WC_LOC_LEN_ERR and stops
@@ -25,12 +26,14 @@
 //! frame is inserted again.
 //!
 //! *Receiving.* A frame without a request, or longer than the next request, is dropped; the request
-//! stays. Frames of the host's own programs may lack a transport checksum if the kernel leaves it
-//! to the hardware.
+//! stays. The kernel leaves the check sums of TCP and UDP to the hardware. Frames of the host's own
+//! programs come without them, with a mark, and the tap makes them. Frames of other queue pairs
+//! stay as they are.
 //!
 //! Tests: `providers/uroce/tests/raw.rs`, as root, on `lo` and across a veth pair; property tests
 //! and published values for rules, hashes and headers.
 
+mod checksum;
 mod counters;
 mod hash;
 mod headers;

@@ -1,5 +1,6 @@
 //! The sending half: requests as frames (packet(7)).
 
+use super::checksum;
 use super::headers::SHORTEST;
 use crate::memory::{AccessMode, Keys, PdId, piece};
 use crate::objects::Objects;
@@ -19,6 +20,8 @@ pub struct Sending {
     pub signaled: bool,
     /// Bytes of the frame.
     length: usize,
+    /// Whether check sums are to be made.
+    sums: bool,
 }
 
 /// The outcome of a frame.
@@ -36,14 +39,14 @@ impl Sending {
     /// Checks a request.
     ///
     /// # Errors
-    /// EINVAL for anything but a send, if check sums are to be made, for too many pieces or too
-    /// much data inline, and for less than an Ethernet header.
+    /// EINVAL for anything but a send, for too many pieces or too much data inline, and for less
+    /// than an Ethernet header.
     pub fn new<P: Objects>(
         given: &SendRequest<'_, P>,
         cap: &ibv_qp_cap,
         all: bool,
     ) -> Result<Self> {
-        if given.opcode != IBV_WR_SEND || given.flags & IBV_SEND_IP_CSUM != 0 {
+        if given.opcode != IBV_WR_SEND {
             return Err(Errno::INVAL);
         }
         let within = |count: usize, most: u32| u32::try_from(count).is_ok_and(|n| n <= most);
@@ -66,6 +69,7 @@ impl Sending {
             data,
             signaled: all || given.flags & IBV_SEND_SIGNALED != 0,
             length,
+            sums: given.flags & IBV_SEND_IP_CSUM != 0,
         })
     }
 
@@ -83,6 +87,12 @@ impl Sending {
         room: &mut Vec<u8>,
     ) -> Outcome {
         let frame = match &self.data {
+            Data::Inline(bytes) if self.sums => {
+                room.clear();
+                room.extend_from_slice(bytes.as_slice());
+                checksum::make(room);
+                room.as_slice()
+            }
             Data::Inline(bytes) => bytes.as_slice(),
             // No interface takes more.
             Data::Sges(_) if self.length > LONGEST => return Outcome::Failed(Status::LocLen),
@@ -91,6 +101,9 @@ impl Sending {
                 room.resize(self.length, 0);
                 if gather(keys, pd, sges, room).is_none() {
                     return Outcome::Failed(Status::LocProt);
+                }
+                if self.sums {
+                    checksum::make(room);
                 }
                 room.as_slice()
             }

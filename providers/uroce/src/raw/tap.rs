@@ -1,6 +1,7 @@
 //! Where frames come in: one socket for each interface that this process has rules on
 //! (packet(7)).
 
+use super::checksum;
 use super::counters::Counters;
 use super::headers::Headers;
 use super::qp::RawQp;
@@ -176,6 +177,7 @@ impl Tap {
             let Ok(count) = receiver.receive(socket.as_fd()) else {
                 return;
             };
+            receiver.finish(checksum::finish);
             let steering = self.steering.read();
             for frame in (0..count).filter_map(|at| receiver.frame(at)) {
                 self.hand_over(&steering, &frame);

@@ -37,6 +37,8 @@ pub struct FrameReceiver {
     batch: Batch<libc::sockaddr_ll>,
     /// Where in its buffer each frame stands.
     spans: [Range<usize>; BATCH],
+    /// Whether the kernel has left the check sum of each frame's segment to the device.
+    unfinished: [bool; BATCH],
 }
 
 impl Default for FrameReceiver {
@@ -52,6 +54,7 @@ impl FrameReceiver {
         Self {
             batch: Batch::new(TAG, FRAME),
             spans: [(); BATCH].map(|()| 0..0),
+            unfinished: [false; BATCH],
         }
     }
 
@@ -62,10 +65,24 @@ impl FrameReceiver {
     /// Of recvmmsg(2): EAGAIN if there is nothing, ENETDOWN once when the interface went down.
     pub fn receive(&mut self, fd: BorrowedFd<'_>) -> Result<usize> {
         let count = self.batch.receive(fd)?;
-        for (span, (place, buffer)) in self.spans.iter_mut().zip(self.batch.each()) {
-            *span = settle(buffer, place.length, tag(&place.control));
+        let frames = self.spans.iter_mut().zip(&mut self.unfinished);
+        for ((span, unfinished), (place, buffer)) in frames.zip(self.batch.each()) {
+            let auxiliary = auxiliary(&place.control);
+            *span = settle(buffer, place.length, auxiliary.and_then(tag));
+            *unfinished = auxiliary.and_then(status).unwrap_or(0) & TP_STATUS_CSUMNOTREADY != 0;
         }
         Ok(count)
+    }
+
+    /// Has the check sums made that the kernel left to the device, in the frames received last.
+    pub fn finish(&mut self, make: impl Fn(&mut [u8])) {
+        let marks = self.spans.iter().zip(&self.unfinished);
+        let frames = marks.zip(self.batch.each());
+        for ((span, _), (_, buffer)) in frames.filter(|((_, unfinished), _)| **unfinished) {
+            if let Some(frame) = buffer.get_mut(span.clone()) {
+                make(frame);
+            }
+        }
     }
 
     /// One of those received last; `None` if it did not fit.
@@ -98,18 +115,28 @@ fn settle(buffer: &mut [u8], length: usize, tag: Option<[u8; TAG]>) -> Range<usi
 }
 
 /// linux/if_packet.h
+const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 /// The tag protocol of customers' VLANs (IEEE 802.1Q).
 const CVLAN: u16 = 0x8100;
 
-/// The tag that the kernel keeps beside the frame.
-fn tag(control: &Control) -> Option<[u8; TAG]> {
+/// `struct tpacket_auxdata`: what the kernel reports of a frame.
+fn auxiliary(control: &Control) -> Option<&[u8]> {
     let is_known =
         |(level, kind, _): &(_, _, _)| (*level, *kind) == (libc::SOL_PACKET, libc::PACKET_AUXDATA);
     let (_, _, data) = control.iter().find(is_known)?;
+    Some(data)
+}
+
+fn status(data: &[u8]) -> Option<u32> {
     let status = data.get(offset_of!(libc::tpacket_auxdata, tp_status)..)?;
-    let status = u32::from_ne_bytes(*status.first_chunk()?);
+    Some(u32::from_ne_bytes(*status.first_chunk()?))
+}
+
+/// The tag that the kernel keeps beside the frame.
+fn tag(data: &[u8]) -> Option<[u8; TAG]> {
+    let status = status(data)?;
     if status & TP_STATUS_VLAN_VALID == 0 {
         return None;
     }
