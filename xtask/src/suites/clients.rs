@@ -9,7 +9,12 @@ pub const NAME: &str = "clients";
 
 /// Its other dependencies are servers of HTTP and PyTorch, which are not used here.
 const PACKAGE: Package = Package {
-    names: &["ibverbs==2026.10.22", "peercache==0.8.4", "numpy==2.4.6"],
+    names: &[
+        "ibverbs==2026.10.22",
+        "peercache==0.8.4",
+        "dlslime==0.1.23",
+        "numpy==2.4.6",
+    ],
     variant: "-clients",
     with_others: false,
     sources: &[],
@@ -23,6 +28,7 @@ pub fn package(suite: &str) -> Option<&'static Package> {
 const CLIENTS: &[(&str, &str)] = &[
     ("bindings", "bindings: the same bytes"),
     ("peercache", "peercache: the same bytes"),
+    ("slime", "slime: the same bytes"),
 ];
 
 pub fn cases(target: &Target) -> Vec<Case> {
