@@ -151,6 +151,17 @@ impl EagerReceiver {
         }
     }
 
+    /// Whether these messages are the first use of the connection by the peer, which is to be
+    /// reported.
+    pub fn is_first_use(&self, connection: &Connection, messages: &Messages<'_>) -> bool {
+        let (engine, header) = (connection.engine(), messages.header());
+        engine.awaits_use()
+            && self.open
+            && is_connected_to(connection, messages)
+            && header.source == engine.attributes().dest_qp_num
+            && header.epoch == self.expected
+    }
+
     /// Puts a message into the next receive request. `None` if anything is not as it should be;
     /// then nothing has happened.
     #[inline(always)]
@@ -238,6 +249,12 @@ impl EagerReceiver {
     }
 }
 
+/// Whether the peer of the connection is in the process that the messages came from.
+fn is_connected_to(connection: &Connection, messages: &Messages<'_>) -> bool {
+    let is_peer = |peer: &Arc<Peer>| peer.is(messages.peer());
+    connection.peer().is_some_and(is_peer)
+}
+
 /// The receive requests for messages that arrived together.
 struct Intake<'a> {
     /// The fast path may be used.
@@ -264,9 +281,8 @@ impl<'a> Intake<'a> {
         messages: &Messages<'_>,
         mode: AccessMode,
     ) -> Self {
-        let is_peer = |peer: &Arc<Peer>| peer.is(messages.peer());
         let is_open = open
-            && connection.peer().is_some_and(is_peer)
+            && is_connected_to(connection, messages)
             && connection.engine().may_receive_on_fast_path();
         Self {
             is_open,

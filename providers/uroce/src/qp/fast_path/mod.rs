@@ -344,6 +344,12 @@ impl FastPath {
         messages: &mut Messages<'_>,
         mode: AccessMode,
     ) {
+        if self.receiver.is_first_use(connection, messages) {
+            let now = clock::now();
+            let (engine, mut host) = connection.split(qp, now);
+            engine.used(&mut host);
+            self.after_protocol(connection, qp, now);
+        }
         self.receiver.take(connection, qp, messages, mode);
         if self.receiver.grant().runs_low() {
             self.update_credit(qp);

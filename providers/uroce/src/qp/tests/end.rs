@@ -9,6 +9,7 @@ use crate::device::{self, Port};
 use crate::memory::{Mr, Pd, PdId};
 use crate::node::{Caller, Node};
 use bytemuck::Zeroable;
+use kit::abi::kernel::ib_uverbs_async_event_desc;
 use kit::abi::*;
 use kit::errno::Errno;
 use kit::provider::{Data, ReceiveRequest, SendRequest, Token};
@@ -51,7 +52,8 @@ pub struct End {
     pub node: Arc<Node>,
     pub memory: Scratch,
     pub mr: Mr,
-    _async: OwnedFd,
+    /// Asynchronous events.
+    events: OwnedFd,
 }
 
 impl End {
@@ -61,9 +63,9 @@ impl End {
 
     pub fn with(service: Service, xrcd: Option<Arc<dyn XrcDomain>>) -> Self {
         let node = Node::get().expect("a node");
-        let (events, _async) = Records::new(Kind::Asynchronous).expect("events");
-        let events = Arc::new(events);
-        let cq = Cq::new(Token(1), 64, None, Arc::clone(&events), false).expect("a queue");
+        let (records, reader) = Records::new(Kind::Asynchronous).expect("events");
+        let records = Arc::new(records);
+        let cq = Cq::new(Token(1), 64, None, Arc::clone(&records), false).expect("a queue");
         let cq = Arc::new(cq);
         let pd = Pd::new().id();
         let memory = Scratch::new(2).expect("memory");
@@ -81,7 +83,7 @@ impl End {
         let params = CreateParams {
             node: Arc::clone(&node),
             port: port(),
-            events,
+            events: records,
             service,
             pd: if is_target { PdId::NONE } else { pd },
             send_cq: (!is_target).then(|| Arc::clone(&cq)),
@@ -104,7 +106,7 @@ impl End {
             node,
             memory,
             mr,
-            _async,
+            events: reader,
         }
     }
 
@@ -159,8 +161,32 @@ impl End {
         self.state.modify(&attr, IBV_QP_STATE).expect("modified");
     }
 
+    /// Packets that came for its protocol.
+    pub fn packets_received(&self) -> u64 {
+        let locked = self.state.locked.lock();
+        locked.connection.engine().counters().packets_received
+    }
+
+    /// The type of the next asynchronous event; `None` if there is none.
+    pub fn event(&self) -> Option<u32> {
+        rustix::io::ioctl_fionbio(&self.events, true).expect("a pipe");
+        let mut room = [0; size_of::<ib_uverbs_async_event_desc>()];
+        rustix::io::read(&self.events, &mut room).ok()?;
+        let event: ib_uverbs_async_event_desc = bytemuck::pod_read_unaligned(&room);
+        Some(event.event_type)
+    }
+
     /// To RTS, or to RTR for queue pairs that only receive.
     pub fn connect(&self, peer: u32) {
+        let last = match self.state.resources().xrcd() {
+            Some(_) => IBV_QPS_RTR,
+            None => IBV_QPS_RTS,
+        };
+        self.connect_up_to(peer, last);
+    }
+
+    /// To RTR or RTS.
+    pub fn connect_up_to(&self, peer: u32, last: ibv_qp_state) {
         let mut attr = ibv_qp_attr::zeroed();
         attr.port_num = 1;
         attr.qp_access_flags = ACCESS;
@@ -186,12 +212,7 @@ impl End {
             | IBV_QP_RNR_RETRY
             | IBV_QP_MAX_QP_RD_ATOMIC;
         let steps = [(IBV_QPS_INIT, init), (IBV_QPS_RTR, rtr), (IBV_QPS_RTS, rts)];
-        let last = if self.state.resources().xrcd().is_some() {
-            2
-        } else {
-            3
-        };
-        for (state, mask) in steps.into_iter().take(last) {
+        for (state, mask) in steps.into_iter().filter(|(state, _)| *state <= last) {
             attr.qp_state = state;
             let mask = IBV_QP_STATE | mask;
             self.state.modify(&attr, mask).expect("modified");

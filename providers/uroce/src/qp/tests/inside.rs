@@ -48,6 +48,33 @@ fn messages_take_the_fast_path() {
     assert_eq!(from.outstanding(), [0, 0]);
 }
 
+/// Servers that only receive leave their queue pairs in RTR.
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn the_first_messages_to_a_queue_pair_in_rtr_take_the_fast_path() {
+    if !there() {
+        return;
+    }
+    let [from, to] = [End::new(Service::Rc), End::new(Service::Rc)];
+    from.connect(to.state.number());
+    to.connect_up_to(from.state.number(), IBV_QPS_RTR);
+    [&from, &to].into_iter().for_each(End::await_link);
+    for id in 1..4 {
+        to.receive(id);
+    }
+    assert_eq!(to.event(), None);
+    for id in 1..4 {
+        from.post(id, IBV_WR_SEND).expect("posted");
+    }
+    let expected = |opcode| [1, 2, 3].map(|id| (id, SUCCESS, opcode));
+    assert_eq!(to.wait(3), expected(IBV_WC_RECV));
+    assert_eq!(from.wait(3), expected(IBV_WC_SEND));
+    assert_eq!(from.packets_received(), 0, "no acknowledgements");
+    // As for the first packet, once.
+    assert_eq!(to.event(), Some(IBV_EVENT_COMM_EST));
+    assert_eq!(to.event(), None);
+}
+
 #[test]
 #[ignore = "run by in_a_namespace"]
 fn a_refused_message_takes_the_protocol_path() {
