@@ -7,6 +7,7 @@
 //! may be used and the system call, but not between the kernel's read of the words and the copy.
 
 use super::application::ApplicationMemory;
+use super::put::LAST;
 use crate::errno::{Errno, Result};
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -54,8 +55,8 @@ impl OtherProcess {
         Ok(Self(pid))
     }
 
-    /// Writes bytes to a range; returns how many, which are fewer where the range, or the memory
-    /// that is there, ends.
+    /// Writes bytes to a range, the last ones after all others; returns how many, which are fewer
+    /// where the range, or the memory that is there, ends.
     ///
     /// # Errors
     /// EINVAL for more than [`MOST`] pieces; EFAULT if nothing is there, or here; EPERM if the
@@ -67,6 +68,7 @@ impl OtherProcess {
             // Only read.
             Source::Bytes(bytes) => list.push(bytes.as_ptr().cast_mut().cast(), bytes.len())?,
         }
+        list.part_last()?;
         self.transfer(libc::process_vm_writev, &list, to)
     }
 
@@ -121,8 +123,9 @@ type Transfer = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> isize;
 
+/// One more than [`MOST`], for the last bytes.
 struct List {
-    pieces: [libc::iovec; MOST],
+    pieces: [libc::iovec; MOST + 1],
     count: libc::c_ulong,
 }
 
@@ -133,12 +136,15 @@ impl List {
             iov_len: 0,
         };
         Self {
-            pieces: [NOTHING; MOST],
+            pieces: [NOTHING; MOST + 1],
             count: 0,
         }
     }
 
     fn fill(&mut self, pieces: &[ApplicationMemory]) -> Result<()> {
+        if pieces.len() > MOST {
+            return Err(Errno::INVAL);
+        }
         for piece in pieces {
             let address = core::ptr::with_exposed_provenance_mut(piece.address());
             self.push(address, piece.length())?;
@@ -151,6 +157,19 @@ impl List {
         *self.pieces.get_mut(at).ok_or(Errno::INVAL)? = libc::iovec { iov_base, iov_len };
         self.count += 1;
         Ok(())
+    }
+
+    /// Makes the last bytes a piece, which the kernel copies after the others. The stores of one
+    /// copy (`rep movsb`) may become visible in any order, and programs poll for the last byte.
+    fn part_last(&mut self) -> Result<()> {
+        let count = usize::try_from(self.count).map_err(|_| Errno::INVAL)?;
+        let end = count.checked_sub(1).and_then(|at| self.pieces.get_mut(at));
+        let Some(end) = end.filter(|end| end.iov_len > LAST) else {
+            return Ok(());
+        };
+        end.iov_len -= LAST;
+        let last = end.iov_base.wrapping_byte_add(end.iov_len);
+        self.push(last, LAST)
     }
 }
 
@@ -237,6 +256,34 @@ mod tests {
         assert_eq!(&back, b"HELLO");
         other.kill().expect("killed");
         other.wait().expect("gone");
+    }
+
+    #[test]
+    fn the_last_bytes_are_a_piece() {
+        let lengths = |given: &[usize]| {
+            let here = Scratch::new(1).expect("memory").memory();
+            let pieces = given.iter().map(|length| here.part(100, *length));
+            let pieces: Vec<_> = pieces.map(|piece| piece.expect("there")).collect();
+            let mut list = List::new();
+            list.fill(&pieces).expect("room");
+            list.part_last().expect("room");
+            let count = usize::try_from(list.count).expect("few");
+            let end = list.pieces[count - 1];
+            let last = given[given.len() - 1];
+            assert_eq!(
+                end.iov_base.addr() + end.iov_len,
+                here.address() + 100 + last
+            );
+            list.pieces[..count]
+                .iter()
+                .map(|piece| piece.iov_len)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&[8]), [8]);
+        assert_eq!(lengths(&[9]), [1, 8]);
+        assert_eq!(lengths(&[1000, 4]), [1000, 4]);
+        let most = lengths(&[50; MOST]);
+        assert_eq!((most.len(), &most[MOST - 1..]), (MOST + 1, &[42, 8][..]));
     }
 
     #[test]
