@@ -11,8 +11,10 @@
 mod ends;
 
 use bytemuck::Zeroable;
-use ends::{End, connect, pair};
+use ends::{End, connect, connect_for, pair};
 use kit::abi::*;
+use kit::provider::Provider;
+use std::time::{Duration, Instant};
 
 fn each_kind(test: impl Fn(ibv_qp_type)) {
     for kind in [IBV_QPT_RC, IBV_QPT_UC] {
@@ -183,6 +185,21 @@ fn a_peer_that_is_gone_is_found_out() {
     drop(b);
     a.post_send(1, IBV_WR_SEND, 0, 8, 0, 0);
     assert_eq!(a.completion().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+/// A peer answers when one of its threads gets a processor.
+#[test]
+fn a_short_timeout_leaves_a_peer_time() {
+    let [a, silent] = [End::new(IBV_QPT_RC), End::new(IBV_QPT_RC)];
+    connect_for(&a, silent.number(), [1, 7]);
+    let mut attr = ibv_qp_attr::zeroed();
+    let queried = a.context().query_qp(a.qp(), &mut attr);
+    assert_eq!((queried, attr.timeout), (Ok(()), 1));
+    let began = Instant::now();
+    a.post_send(1, IBV_WR_SEND, 0, 8, 0, 0);
+    assert_eq!(a.completion().status, IBV_WC_RETRY_EXC_ERR);
+    let waited = began.elapsed();
+    assert!(waited >= Duration::from_millis(100), "{waited:?}");
 }
 
 #[test]

@@ -134,6 +134,16 @@ fn access(flags: u32) -> Access {
 const RNR_TIMER_BITS: u8 = 0x1f;
 const NUMBER_BITS: u32 = 0x00ff_ffff;
 
+/// The least timeout in force, about 17 ms. A peer answers when one of its threads gets a
+/// processor, which a busy host does not give it at once. The firmware of a card answers by itself.
+const LEAST_TIMEOUT: u8 = 12;
+
+/// The timeout in force for the one that was asked for. 0 waits for ever.
+fn timeout(asked: u8) -> Result<AckTimeout> {
+    let least = if asked == 0 { 0 } else { LEAST_TIMEOUT };
+    AckTimeout::new(asked.max(least)).ok_or(Errno::INVAL)
+}
+
 /// The attributes as kernel drivers take them: numbers keep the bits that the protocol has for them
 /// (soft-RoCE and mlx5 do so), and a path MTU of 0 is the port's (soft-RoCE takes it, and does not
 /// cut messages). Queries answer the values in force. A member that the mask does not name may be
@@ -176,9 +186,7 @@ fn values(attr: &ibv_qp_attr, mask: Mask) -> Result<Attributes> {
     let has = |bit| mask.has(bit);
     let flags = has(Mask::ACCESS_FLAGS).then(|| access(attr.qp_access_flags));
     let path_mtu = when(has(Mask::PATH_MTU), || mtu(attr.path_mtu))?;
-    let timeout = when(has(Mask::TIMEOUT), || {
-        AckTimeout::new(attr.timeout).ok_or(Errno::INVAL)
-    })?;
+    let timeout = when(has(Mask::TIMEOUT), || timeout(attr.timeout))?;
     let min_rnr_timer = when(has(Mask::MIN_RNR_TIMER), || {
         RnrTimer::new(attr.min_rnr_timer).ok_or(Errno::INVAL)
     })?;
@@ -279,6 +287,19 @@ mod tests {
         assert_eq!(reported.min_rnr_timer, 12);
         assert_eq!(reported.max_rd_atomic, 3);
         assert_eq!(reported.rq_psn, 0x12_3456);
+    }
+
+    #[test]
+    fn a_short_timeout_leaves_time_to_be_scheduled() {
+        let in_force = |asked| {
+            let mut attr = ibv_qp_attr::zeroed();
+            attr.timeout = asked;
+            modify(&attr, IBV_QP_TIMEOUT).map(|modify| modify.values.timeout.code())
+        };
+        assert_eq!(in_force(0), Ok(0), "for ever");
+        assert_eq!((in_force(1), in_force(4)), (Ok(12), Ok(12)));
+        assert_eq!((in_force(13), in_force(31)), (Ok(13), Ok(31)));
+        assert_eq!(in_force(32), Err(Errno::INVAL));
     }
 
     #[test]

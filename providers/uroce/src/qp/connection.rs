@@ -117,6 +117,8 @@ pub(super) struct Connection {
     domain: PdId,
     /// The address vector, as it was given.
     av: Option<ibv_ah_attr>,
+    /// The timeout, as it was given: a longer one may be in force.
+    timeout: Option<u8>,
     /// Where the connected peer is.
     path: Option<Path>,
     /// Which carrier packets to the peer take.
@@ -152,6 +154,7 @@ impl Connection {
             counting: Counting::default(),
             domain: qp.pd(),
             av: None,
+            timeout: None,
             path: None,
             route: Route::default(),
             peer: None,
@@ -287,6 +290,7 @@ impl Connection {
         attr.cap = *qp.cap();
         attr.port_num = 1;
         attr.ah_attr = self.av.unwrap_or_else(ibv_ah_attr::zeroed);
+        attr.timeout = self.timeout.unwrap_or(attr.timeout);
     }
 }
 
@@ -331,9 +335,15 @@ impl Connection {
         self.av = Some(av);
     }
 
+    /// The program has given this timeout.
+    pub fn note_timeout(&mut self, timeout: u8) {
+        self.timeout = Some(timeout);
+    }
+
     /// Forgets the peer and all requests, as in RESET.
     pub fn reset(&mut self) {
         self.backpressure = None;
+        self.timeout = None;
         self.stall.end();
         self.end_hold();
         self.retry = Retry::default();

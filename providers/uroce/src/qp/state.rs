@@ -45,7 +45,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use uroce_engine::qp::{Mask, Modify, Rest, Service, State};
-use uroce_engine::timer::Time;
+use uroce_engine::timer::{AckTimeout, Time};
 use uroce_engine::work::{Request, WorkRequest};
 
 /// How long a send queue that drains waits for messages of the fast path.
@@ -183,7 +183,10 @@ impl QpState {
         engine.modify(modify, &mut host).map_err(errno)?;
         locked.after_protocol(qp, now);
         if modify.mask.has(Mask::TIMEOUT) {
-            qp.node().note_timeout(modify.values.timeout);
+            locked.connection.note_timeout(attr.timeout);
+            if let Some(asked) = AckTimeout::new(attr.timeout) {
+                qp.node().note_timeout(asked);
+            }
         }
         if let Some(path) = path {
             let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
