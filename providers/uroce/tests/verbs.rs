@@ -167,6 +167,32 @@ fn memory_is_written_read_and_changed() {
     assert_eq!(b.bytes(64, 8), 99u64.to_ne_bytes());
 }
 
+/// Programs name a whole buffer for the result.
+#[test]
+fn an_atomic_changes_eight_bytes_of_longer_pieces() {
+    let [a, b] = pair(IBV_QPT_RC);
+    b.put(64, &5u64.to_ne_bytes());
+    let pieces = [
+        vec![a.sge(0, 4096)],
+        vec![a.sge(0, 3), a.sge(3, 100)],
+        vec![a.sge(0, 8), a.sge(8, 8)],
+    ];
+    for (added, sges) in (0u64..).zip(pieces) {
+        a.fill(0xee);
+        a.atomic_into(
+            1,
+            IBV_WR_ATOMIC_FETCH_AND_ADD,
+            &sges,
+            (64, b.rkey()),
+            [1, 0],
+        );
+        let done = a.completion();
+        assert_eq!((done.status, done.byte_len), (IBV_WC_SUCCESS, 8));
+        assert_eq!(a.bytes(0, 8), (5 + added).to_ne_bytes());
+        assert_eq!(a.bytes(8, 100), [0xee; 100]);
+    }
+}
+
 #[test]
 fn a_wrong_key_ends_both_ends() {
     let [a, b] = pair(IBV_QPT_RC);

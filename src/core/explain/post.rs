@@ -138,10 +138,10 @@ fn send(q: &Queue, r: &Request, opcode: ibv_wr_opcode, flags: u32, e: Errno, why
         "IBV_SEND_INLINE is for data that is sent; a read or an atomic brings data in.".to_owned()
     });
     let atomic = reads && opcode != IBV_WR_RDMA_READ;
-    why.add_if(atomic && (r.sges != 1 || r.bytes != 8), || {
+    why.add_if(atomic && r.bytes < 8, || {
         format!(
-            "An atomic takes one piece of 8 bytes, not {} of {} bytes.",
-            r.sges, r.bytes
+            "An atomic returns 8 bytes; there is room for {} (sg_list).",
+            r.bytes
         )
     });
     let Some(cap) = q.cap else {

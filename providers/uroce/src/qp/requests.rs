@@ -11,7 +11,7 @@ use kit::provider::{Data as Given, Flush, Inline, SendRequest};
 use std::sync::Arc;
 use uroce_engine::qp::Service;
 use uroce_engine::wire::ImmDt;
-use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, WorkRequest};
+use uroce_engine::work::{Bytes, Data, Destination, Remote, Request, Sge, Sges, WorkRequest};
 
 /// The parts of a queue pair against which a request is checked.
 pub struct Posting<'a> {
@@ -89,6 +89,21 @@ pub fn length(cap: &ibv_qp_cap, data: &Given<'_>) -> Option<u32> {
             .try_fold(0u32, |sum, sge| sum.checked_add(sge.length)),
         Given::Sges(_) => None,
     }
+}
+
+/// The pieces for the 8 bytes that an atomic returns. Cards and soft-RoCE take more room than that,
+/// and leave the rest as it is: a program may name a whole buffer.
+fn result(pieces: impl Iterator<Item = Sge>) -> Sges {
+    let mut missing = 8;
+    let mut kept = Sges::new();
+    for piece in pieces {
+        let length = piece.length.min(missing);
+        missing -= length;
+        if length > 0 {
+            kept.push(Sge { length, ..piece });
+        }
+    }
+    kept
 }
 
 impl Posting<'_> {
@@ -208,7 +223,11 @@ impl Posting<'_> {
                 if sges.len() > most {
                     return Err(Errno::INVAL);
                 }
-                Ok(Data::Sges(sges.iter().map(piece).collect()))
+                let pieces = sges.iter().map(piece);
+                Ok(Data::Sges(match given.opcode {
+                    IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => result(pieces),
+                    _ => pieces.collect(),
+                }))
             }
         }
     }

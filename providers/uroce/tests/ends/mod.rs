@@ -283,7 +283,19 @@ impl End {
         swap: u64,
     ) {
         let sges = [self.sge(offset, 8)];
-        let mut request = self.request(id, opcode, &sges);
+        self.atomic_into(id, opcode, &sges, (remote, rkey), [compare_add, swap]);
+    }
+
+    /// An atomic operation whose result goes to pieces of its memory.
+    pub fn atomic_into(
+        &self,
+        id: u64,
+        opcode: ibv_wr_opcode,
+        sges: &[ibv_sge],
+        (remote, rkey): (u32, u32),
+        [compare_add, swap]: [u64; 2],
+    ) {
+        let mut request = self.request(id, opcode, sges);
         request.remote_address = REMOTE.with(|base| base.get()) + u64::from(remote);
         request.rkey = rkey;
         request.compare_add = compare_add;
