@@ -177,13 +177,19 @@ fn sizes(asked: &ibv_qp_cap, service: Service, shared: bool) -> Result<ibv_qp_ca
     // As much as the elements of a request take, as soft-RoCE has it: programs of rdmacm-utils send
     // inline without having asked for it.
     let room = max_send_sge.saturating_mul(SGE).min(limits::MAX_INLINE);
+    let [connected, datagrams] = limits::LEAST_INLINE;
+    let least = match service {
+        Service::Ud => datagrams,
+        _ if sends => connected,
+        _ => 0,
+    };
     let receives = service.responds() && !shared && service != Service::XrcTarget;
     Ok(ibv_qp_cap {
         max_send_wr: within(sends, asked.max_send_wr, limits::MAX_WR)?,
         max_recv_wr: within(receives, asked.max_recv_wr, limits::MAX_WR)?,
         max_send_sge,
         max_recv_sge: within(receives, asked.max_recv_sge, limits::MAX_SGE)?,
-        max_inline_data: max_inline_data.max(room),
+        max_inline_data: max_inline_data.max(room).max(least),
     })
 }
 
@@ -360,7 +366,7 @@ impl Provider for Context {
             return Err(Errno::INVAL);
         }
         let channel = init.channel.map(|fd| self.channels.find(fd)).transpose()?;
-        let entries = init.entries.max(limits::MIN_CQE);
+        let entries = limits::completions(init.entries);
         let events = Arc::clone(&self.events);
         let cq = Cq::new(init.token, entries, channel, events, init.ignore_overrun)?;
         let stamps = u64::from(
@@ -372,7 +378,7 @@ impl Provider for Context {
     }
 
     fn resize_cq(&self, cq: &Arc<Cq>, entries: u32) -> Result<u32> {
-        let room = entries.max(limits::MIN_CQE);
+        let room = limits::completions(entries);
         cq.resize_with_slack(entries, room)?;
         Ok(room)
     }
@@ -649,5 +655,27 @@ impl Provider for Context {
 
     fn read_counters(&self, counters: &Arc<raw::Counters>, values: &mut [u64]) -> Result<()> {
         counters.read(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_little_inline_data_is_taken_unasked() {
+        let asked = ibv_qp_cap {
+            max_send_sge: 1,
+            ..ibv_qp_cap::zeroed()
+        };
+        for (service, least) in [
+            (Service::Rc, 60),
+            (Service::Uc, 60),
+            (Service::Ud, 28),
+            (Service::XrcTarget, 0),
+        ] {
+            let made = sizes(&asked, service, false).map(|cap| cap.max_inline_data);
+            assert_eq!(made, Ok(least), "{service:?}");
+        }
     }
 }

@@ -18,6 +18,9 @@ const MAX_CQE: u32 = cq::MAX_ENTRIES;
 /// The smallest completion queue. Programs that ask for 1 entry and post the next request before
 /// they poll get by with the slack that cards have.
 pub const MIN_CQE: u32 = 64;
+/// Inline data of queue pairs that did not ask for any: the room in the smallest request that
+/// ConnectX cards make for them. By connection, and by datagram.
+pub const LEAST_INLINE: [u32; 2] = [60, 28];
 /// Queue pairs and work queues together: the numbers of one process. The slot in front of each
 /// number is never 0, so no number is a reserved one.
 pub const MAX_QP: u32 = 1 << qpn::INDEX_BITS;
@@ -33,6 +36,17 @@ const NO_VENDOR: u32 = 0x00ff_ffff;
 /// `IB_UVERBS_DEVICE_FLUSH_GLOBAL`, of Linux 6.2 and later. The flag for persistence is not
 /// reported, because no region can have it.
 const FLUSH_GLOBAL: u64 = 1 << 38;
+
+/// Entries of a completion queue of at least `asked`. As with cards and soft-RoCE it is a power of
+/// 2 less 1, and programs get by whose completions are a few more than they asked for. A number
+/// that is too large is returned as it is.
+pub fn completions(asked: u32) -> u32 {
+    if asked > MAX_CQE {
+        return asked;
+    }
+    let rounded = asked.saturating_add(1).next_power_of_two() - 1;
+    rounded.clamp(MIN_CQE, MAX_CQE)
+}
 
 /// `struct ibv_device_attr_ex`, except for the attributes of a single device (GUIDs).
 pub fn report(attr: &mut ibv_device_attr_ex) {
@@ -111,3 +125,25 @@ pub fn report(attr: &mut ibv_device_attr_ex) {
 pub const MAX_MESSAGE_SIZE: u32 = MAX_MESSAGE;
 /// `num_comp_vectors`.
 pub const VECTORS: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_have_some_slack() {
+        for (asked, made) in [
+            (1, 64),
+            (63, 64),
+            (64, 127),
+            (100, 127),
+            (128, 255),
+            (MAX_CQE / 2, MAX_CQE - 1),
+            (MAX_CQE, MAX_CQE),
+            (MAX_CQE + 1, MAX_CQE + 1),
+            (u32::MAX, u32::MAX),
+        ] {
+            assert_eq!(completions(asked), made, "{asked}");
+        }
+    }
+}
