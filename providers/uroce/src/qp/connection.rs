@@ -376,6 +376,11 @@ impl Connection {
         self.peer.is_none() && is_local && qpn::slot_of(theirs) == peer.slot()
     }
 
+    /// Whether its link is the one with this process.
+    pub fn is_linked_to(&self, peer: &shm::Peer) -> bool {
+        self.peer.as_ref().is_some_and(|known| known.is(peer))
+    }
+
     /// The link with the peer's process, if it has come while the queue pair was connected.
     pub fn find_link(&self, qp: &Resources) -> Option<Arc<shm::Peer>> {
         let theirs = self.engine.attributes().dest_qp_num;

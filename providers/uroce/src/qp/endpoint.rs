@@ -111,9 +111,9 @@ impl Endpoint for QpState {
 
     fn used(&self, now: Time) {
         let locked = &mut *self.locked.lock();
-        let (engine, mut host) = locked.connection.split(&self.resources, now);
-        engine.used(&mut host);
-        locked.after_protocol(&self.resources, now);
+        locked
+            .fast_path
+            .used(&mut locked.connection, &self.resources, now);
     }
 
     fn on_time(&self, now: Time) {
@@ -152,7 +152,7 @@ impl Endpoint for QpState {
         let qp = &self.resources;
         let locked = &mut *self.locked.lock();
         let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
-        if !connection.peer().is_some_and(|known| known.is(peer)) {
+        if !connection.is_linked_to(peer) {
             return false;
         }
         let sends = fast_path.on_outcome(connection, qp, outcome, access_mode(qp, caller));
@@ -164,7 +164,7 @@ impl Endpoint for QpState {
         let qp = &self.resources;
         let locked = &mut *self.locked.lock();
         let (connection, fast_path) = (&mut locked.connection, &mut locked.fast_path);
-        if !connection.peer().is_some_and(|known| known.is(peer)) {
+        if !connection.is_linked_to(peer) {
             return false;
         }
         let sends = fast_path.on_room(connection, qp, access_mode(qp, caller));

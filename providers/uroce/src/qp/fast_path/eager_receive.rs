@@ -18,7 +18,7 @@ use super::super::connection::Connection;
 use super::super::resources::Resources;
 use super::credit::{self, CreditGrant};
 use crate::carrier::qpn;
-use crate::carrier::shm::{Directory, Header, Peer};
+use crate::carrier::shm::{Directory, Header};
 use crate::cq::{Filling, success};
 use crate::memory::{AccessMode, InvalidationListener, MrCache, Scattering};
 use crate::node::Messages;
@@ -26,7 +26,7 @@ use crate::receive::SrqTaking;
 use kit::abi::*;
 use kit::errno::Result;
 use kit::provider::ReceiveRequest;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use uroce_engine::work::{CompletionOpcode, Receive, Sge};
 
 /// The receiving side of the fast path.
@@ -157,7 +157,7 @@ impl EagerReceiver {
         let (engine, header) = (connection.engine(), messages.header());
         engine.awaits_use()
             && self.open
-            && is_connected_to(connection, messages)
+            && connection.is_linked_to(messages.peer())
             && header.source == engine.attributes().dest_qp_num
             && header.epoch == self.expected
     }
@@ -249,12 +249,6 @@ impl EagerReceiver {
     }
 }
 
-/// Whether the peer of the connection is in the process that the messages came from.
-fn is_connected_to(connection: &Connection, messages: &Messages<'_>) -> bool {
-    let is_peer = |peer: &Arc<Peer>| peer.is(messages.peer());
-    connection.peer().is_some_and(is_peer)
-}
-
 /// The receive requests for messages that arrived together.
 struct Intake<'a> {
     /// The fast path may be used.
@@ -282,7 +276,7 @@ impl<'a> Intake<'a> {
         mode: AccessMode,
     ) -> Self {
         let is_open = open
-            && is_connected_to(connection, messages)
+            && connection.is_linked_to(messages.peer())
             && connection.engine().may_receive_on_fast_path();
         Self {
             is_open,
@@ -325,11 +319,12 @@ mod tests {
     mod inside {
         use super::super::*;
         use crate::carrier::Sender;
-        use crate::carrier::shm::{Credit, GateSeen, Outcome, Room};
+        use crate::carrier::shm::{Credit, GateSeen, Outcome, Peer, Room};
         use crate::namespace::there;
         use crate::node::{Caller, Endpoint, Incoming};
         use crate::qp::tests::end::{End, HANG, pair};
         use kit::sync::Mutex;
+        use std::sync::Arc;
         use std::time::Instant;
         use uroce_engine::qp::Service;
         use uroce_engine::timer::Time;

@@ -336,6 +336,13 @@ impl FastPath {
         posted
     }
 
+    /// The peer has used the connection, which is reported the first time.
+    pub fn used(&mut self, connection: &mut Connection, qp: &Resources, now: Time) {
+        let (engine, mut host) = connection.split(qp, now);
+        engine.used(&mut host);
+        self.after_protocol(connection, qp, now);
+    }
+
     /// Receives messages that came together.
     pub fn take(
         &mut self,
@@ -345,10 +352,7 @@ impl FastPath {
         mode: AccessMode,
     ) {
         if self.receiver.is_first_use(connection, messages) {
-            let now = clock::now();
-            let (engine, mut host) = connection.split(qp, now);
-            engine.used(&mut host);
-            self.after_protocol(connection, qp, now);
+            self.used(connection, qp, clock::now());
         }
         self.receiver.take(connection, qp, messages, mode);
         if self.receiver.grant().runs_low() {
