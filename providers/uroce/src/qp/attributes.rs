@@ -145,19 +145,31 @@ fn timeout(asked: u8) -> Result<AckTimeout> {
 }
 
 /// The attributes as kernel drivers take them: numbers keep the bits that the protocol has for them
-/// (soft-RoCE and mlx5 do so), and a path MTU of 0 is the port's (soft-RoCE takes it, and does not
-/// cut messages). Queries answer the values in force. A member that the mask does not name may be
-/// uninitialised, so nothing is decided by it.
+/// (soft-RoCE and mlx5 do so). A path MTU of 0, or above the port's, is the port's: soft-RoCE takes
+/// both, and programs name 4096 without a look at the port. Its packets are cut by IP then, which
+/// the sockets here cannot have: the kernel would number them, and the ICRC covers the number.
+/// Queries answer the values in force. A member that the mask does not name may be uninitialised,
+/// so nothing is decided by it.
 pub fn admitted(given: &ibv_qp_attr, mask: u32, port: Mtu) -> ibv_qp_attr {
     let mut attr = *given;
     attr.min_rnr_timer &= RNR_TIMER_BITS;
     attr.dest_qp_num &= NUMBER_BITS;
     attr.rq_psn &= NUMBER_BITS;
     attr.sq_psn &= NUMBER_BITS;
-    if mask & IBV_QP_PATH_MTU != 0 && attr.path_mtu == 0 {
-        attr.path_mtu = mtu_code(port);
+    if mask & IBV_QP_PATH_MTU != 0 {
+        attr.path_mtu = path_mtu(attr.path_mtu, port);
     }
     attr
+}
+
+/// The path MTU in force for the one that was asked for; one that does not exist stays as it is.
+fn path_mtu(asked: ibv_mtu, port: Mtu) -> ibv_mtu {
+    let most = mtu_code(port);
+    let exists = (IBV_MTU_256..=IBV_MTU_4096).contains(&asked);
+    if asked == 0 || exists && asked > most {
+        return most;
+    }
+    asked
 }
 
 /// One call of ibv_modify_qp(3) for the engine. Addresses are not in it ([`crate::address::path`]).
@@ -316,9 +328,23 @@ mod tests {
         assert_eq!((attr.rq_psn, attr.sq_psn), (1, 2));
         assert_eq!(attr.path_mtu, IBV_MTU_1024);
         assert_eq!(attr.retry_cnt, 8, "a count, as in soft-RoCE");
-        given.path_mtu = 6;
-        let attr = admitted(&given, IBV_QP_PATH_MTU, Mtu::B1024);
-        assert_eq!(modify(&attr, IBV_QP_PATH_MTU).err(), Some(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_path_mtu_is_at_most_the_port_s() {
+        let in_force = |asked, port| {
+            let mut given = ibv_qp_attr::zeroed();
+            given.path_mtu = asked;
+            let attr = admitted(&given, IBV_QP_PATH_MTU, port);
+            modify(&attr, IBV_QP_PATH_MTU).map(|modify| modify.values.path_mtu)
+        };
+        assert_eq!(in_force(0, Mtu::B1024), Ok(Mtu::B1024));
+        assert_eq!(in_force(IBV_MTU_4096, Mtu::B1024), Ok(Mtu::B1024));
+        assert_eq!(in_force(IBV_MTU_512, Mtu::B1024), Ok(Mtu::B512));
+        assert_eq!(in_force(IBV_MTU_4096, Mtu::B4096), Ok(Mtu::B4096));
+        for no_mtu in [6, 4096, u32::MAX] {
+            assert_eq!(in_force(no_mtu, Mtu::B1024), Err(Errno::INVAL));
+        }
     }
 
     #[test]
