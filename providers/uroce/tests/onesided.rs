@@ -15,6 +15,7 @@ mod ends;
 use alone::{Dice, Player, commands, reply, role as my_role};
 use ends::{End, connect, peer_is_at};
 use kit::abi::*;
+use kit::errno::Errno;
 use kit::sys::scratch::Scratch;
 use kit::sys::shared::Shared;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -42,6 +43,8 @@ fn role() {
     let mut end = End::new(IBV_QPT_RC);
     let mut region = None;
     let mut shared = None;
+    let mut device = None;
+    let mut sealed: Option<(Shared, OwnedFd)> = None;
     let mut file: Option<OwnedFd> = None;
     let mut pages: Option<Scratch> = None;
     for (word, numbers) in commands::<u64>() {
@@ -93,6 +96,50 @@ fn role() {
                 region = Some(mr);
                 shared = Some((memory, fd));
             }
+            ("device", []) => {
+                let (made, rkey) = end.register_device(1 << 16);
+                reply(&format!("{rkey}"));
+                device = Some(made);
+            }
+            ("device-word", [index]) => {
+                let word = end.device_word(device.as_ref().expect("a device"), *index);
+                reply(&format!("{word}"));
+            }
+            ("free-device", []) => {
+                end.deregister(&device.take().expect("a device").mr);
+                reply("freed");
+            }
+            ("sealed", []) => {
+                let (memory, _) = sealed.get_or_insert_with(|| {
+                    let length = PAGES * rustix::param::page_size();
+                    Shared::create(c"uroce-test", length).expect("memory")
+                });
+                let (mr, rkey) = end.register_shared(memory);
+                reply(&format!("{rkey} {}", memory.words().as_ptr().addr()));
+                region = Some(mr);
+            }
+            ("clear-sealed", []) => {
+                let busy = end.try_to_deregister(region.as_ref().expect("registered"));
+                if busy == Err(Errno(libc::EBUSY)) {
+                    reply("busy");
+                    continue;
+                }
+                assert_eq!(busy, Ok(()));
+                region = None;
+                // From here on these bytes are ours alone.
+                let (memory, _) = sealed.as_ref().expect("sealed");
+                memory
+                    .write(0, &vec![0xee; memory.length()])
+                    .expect("there");
+                reply("cleared");
+            }
+            ("look-sealed", []) => {
+                let (memory, _) = sealed.as_ref().expect("sealed");
+                let mut bytes = vec![0; memory.length()];
+                memory.read(0, &mut bytes).expect("there");
+                let same = bytes.iter().all(|byte| *byte == 0xee);
+                reply(if same { "left alone" } else { "CHANGED" });
+            }
             ("word", [index]) => {
                 let (memory, _) = shared.as_ref().expect("shared");
                 let words = memory.words();
@@ -113,6 +160,11 @@ fn role() {
             ("once", [address, rkey]) => {
                 end.post_to(IBV_WR_RDMA_WRITE, (64, 8), *address, *rkey as u32);
                 reply(&format!("status {}", end.completion().status));
+            }
+            ("mapped", []) => {
+                let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+                let count = maps.matches("/memfd:uroce-test").count();
+                reply(&format!("mapped {count}"));
             }
             ("file", []) => {
                 let fd = memfd_create("uroce-test", MemfdFlags::CLOEXEC).expect("a file");
@@ -302,12 +354,40 @@ mod inside {
         drop(stopped);
         assert_eq!(two.target.ask("word 1000"), "100");
         assert_eq!(two.target.ask("word 1001"), "0");
+        // The file cannot be shortened, so the initiator maps it.
+        assert_eq!(two.initiator.ask("mapped"), "mapped 1");
         // The bytes are still there, and still mapped; the key is not.
         assert_eq!(two.target.ask("unregister"), "gone");
         two.initiator.ask("fill 7");
         let answer = two.initiator.ask(&format!("once {middle} {rkey}"));
         assert_eq!(answer, format!("status {IBV_WC_REM_ACCESS_ERR}"));
         assert_eq!(two.target.ask("word 1000"), "100");
+        // A mapping would keep memory that the target has given back.
+        while two.initiator.ask("mapped") != "mapped 0" {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        two.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn device_memory_is_used_as_it_is() {
+        if !alone::there() {
+            return;
+        }
+        let mut two = Two::start("shm");
+        let line = format!("link 0 {}", two.rkey);
+        assert_eq!(two.initiator.ask(&line), "linked");
+        let rkey = two.target.ask("device");
+        let stopped = two.stop();
+        let counted = two.initiator.ask(&format!("count 800 {rkey}"));
+        assert_eq!(counted, "counted");
+        drop(stopped);
+        assert_eq!(two.target.ask("device-word 100"), "100");
+        assert_eq!(two.target.ask("device-word 101"), "0");
+        assert_eq!(two.target.ask("free-device"), "freed");
+        let answer = two.initiator.ask(&format!("once 800 {rkey}"));
+        assert_eq!(answer, format!("status {IBV_WC_REM_ACCESS_ERR}"));
         two.end();
     }
 
@@ -384,6 +464,7 @@ mod inside {
         let (rkey, address) = file.split_once(' ').expect("two numbers");
         let counted = two.initiator.ask(&format!("count {address} {rkey}"));
         assert_eq!(counted, "counted");
+        assert_eq!(two.initiator.ask("mapped"), "mapped 0");
         assert_eq!(two.target.ask("shorten"), "shortened");
         // Writes to unmapped memory are lost, as with a card that holds the pages.
         let answer = two.initiator.ask(&format!("once {address} {rkey}"));
@@ -419,6 +500,42 @@ mod inside {
             }
             two.join();
         }
+        assert!(all > 0);
+        two.end();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn a_region_stays_while_an_initiator_is_stopped_that_copies_into_it() {
+        if !alone::there() {
+            return;
+        }
+        let mut dice = Dice(0x5ea1);
+        let mut two = Two::start("auto");
+        let (mut all, mut busy) = (0, 0);
+        for round in 0..alone::rounds("UROCE_DEREG_ROUNDS", 12) {
+            let sealed = two.target.ask("sealed");
+            let (rkey, address) = sealed.split_once(' ').expect("two numbers");
+            two.initiator.send_line(&format!("stream {address} {rkey}"));
+            std::thread::sleep(std::time::Duration::from_micros(dice.below(200_000)));
+            let stopped = two.initiator.stop();
+            let first = two.target.ask("clear-sealed");
+            drop(stopped);
+            if first == "busy" {
+                busy += 1;
+                while two.target.ask("clear-sealed") == "busy" {}
+            }
+            let answer = two.initiator.receive_line();
+            let (status, written) = answer.split_once(' ').expect("two numbers");
+            assert_eq!(status, format!("{IBV_WC_REM_ACCESS_ERR}"), "{round}");
+            all += written.parse::<u64>().expect("a number");
+            assert_eq!(two.target.ask("look-sealed"), "left alone", "{round}");
+            for player in [&mut two.initiator, &mut two.target] {
+                assert_eq!(player.ask("again"), "again");
+            }
+            two.join();
+        }
+        eprintln!("{all} writes, {busy} refusals");
         assert!(all > 0);
         two.end();
     }

@@ -56,7 +56,12 @@ impl ApplicationMemory {
         self.length
     }
 
-    fn at(&self, offset: usize, length: usize) -> core::result::Result<*mut u8, OutOfRange> {
+    /// Where `length` bytes from an offset on are.
+    pub(super) fn at(
+        &self,
+        offset: usize,
+        length: usize,
+    ) -> core::result::Result<*mut u8, OutOfRange> {
         let end = offset.checked_add(length).ok_or(OutOfRange)?;
         if end > self.length {
             return Err(OutOfRange);

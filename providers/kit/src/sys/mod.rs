@@ -50,6 +50,7 @@ pub mod ready;
 pub mod sched;
 #[cfg(any(test, feature = "testing"))]
 pub mod scratch;
+pub mod sealed_file;
 pub mod shared;
 pub mod signal;
 pub mod stat;

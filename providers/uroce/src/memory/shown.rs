@@ -36,12 +36,15 @@ pub trait Shown: Send + Sync {
 }
 
 impl Entry {
-    /// The published form: a region of the application's memory that peers may read or write.
+    /// The published form: a region of the application's memory, or of device memory, that peers
+    /// may read or write.
     /// Windows are not published. They are bound and invalidated in the middle of other operations,
     /// by peers too, where waiting for other users is impossible.
     pub(super) fn shown(&self) -> Option<ShownRegion> {
-        let (Space::Pinned(memory) | Space::OnDemand(memory)) = &self.space else {
-            return None;
+        let address = match &self.space {
+            Space::Pinned(memory) | Space::OnDemand(memory) => memory.address(),
+            Space::Device(memory, start) => memory.address().checked_add(*start)?,
+            Space::Nothing | Space::Null => return None,
         };
         let used = self.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) != 0;
         if self.kind != Kind::Region || !used || self.length == 0 {
@@ -53,7 +56,7 @@ impl Entry {
             pd: self.pd.number(),
             base: self.base,
             length: self.length,
-            address: u64::try_from(memory.address()).ok()?,
+            address: u64::try_from(address).ok()?,
         })
     }
 }

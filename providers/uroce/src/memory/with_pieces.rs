@@ -12,15 +12,15 @@ use uroce_engine::host::LocalAccess;
 use uroce_engine::work::Sge;
 
 impl Keys {
-    /// Calls a function with the pieces' memory, which is unchanged until the call returns. `None`,
-    /// without a call, if a piece does not have the rights, is not memory of the application, or if
-    /// there are more than [`MOST`].
+    /// Calls a function with the pieces' memory, which is unchanged until the call returns, and
+    /// whether all of it was mapped when it was registered. `None`, without a call, if a piece does
+    /// not have the rights, is not memory of the application, or if there are more than [`MOST`].
     pub fn with_pieces<T>(
         &self,
         pd: PdId,
         sges: &[Sge],
         access: LocalAccess,
-        call: impl FnOnce(&[ApplicationMemory]) -> Option<T>,
+        call: impl FnOnce(&[ApplicationMemory], bool) -> Option<T>,
     ) -> Option<T> {
         let flags = match access {
             LocalAccess::Read => 0,
@@ -39,14 +39,16 @@ impl Keys {
         let mut held: [Option<RwLockReadGuard<'_, Entry>>; MOST] = [const { None }; MOST];
         let mut free = held.iter_mut();
         let mut memory: [_; MOST] = [ApplicationMemory::NOTHING; MOST];
+        let mut is_pinned = true;
         for same in pieces.chunk_by(|(_, left), (_, right)| index(left) == index(right)) {
             let slot = self.slot(same.first()?.1.lkey).ok()?;
             let entry = free.next()?.insert(slot.read());
+            is_pinned &= matches!(entry.space, Space::Pinned(_));
             for (at, sge) in same {
                 *memory.get_mut(*at)? = part(entry, pd, sge, flags)?;
             }
         }
-        call(memory.get(..count)?)
+        call(memory.get(..count)?, is_pinned)
     }
 }
 

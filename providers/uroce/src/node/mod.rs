@@ -465,6 +465,11 @@ impl Node {
         asked.map(Time::from_nanos)
     }
 
+    /// A region of a peer was mapped, which is to be unmapped when it is not used any more.
+    pub fn mapped_region(&self, now: Time) {
+        self.inner.transport().mapped_region(now);
+    }
+
     /// The process that a QP number of this host belongs to, if there is a link with it.
     #[must_use]
     pub fn peer(&self, qpn: u32) -> Option<Arc<Peer>> {

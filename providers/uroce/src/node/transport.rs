@@ -9,7 +9,7 @@ use super::progress::alarm::Alarm;
 use super::progress::batches::Batches;
 use super::progress::deadlines::{Deadlines, Task};
 use super::registry::{NEVER, Numbers, Table};
-use crate::carrier::shm::Directory;
+use crate::carrier::shm::{Directory, IDLE};
 use crate::carrier::udp::{Outbox, Slot, Sockets};
 use crate::cm::Cm;
 use std::sync::Arc;
@@ -122,6 +122,19 @@ impl Transport {
             directory.on_time();
         }
         self.pass_bell();
+    }
+
+    /// A region of a peer was mapped: has the timers know when it may be idle.
+    pub fn mapped_region(&self, now: Time) {
+        self.add_task(Task::IdleRegions, now.plus(IDLE).nanos());
+    }
+
+    /// Unmaps regions of peers that are not used any more, and looks again later if some are.
+    pub fn unmap_idle_regions(&self, now: Time) {
+        let directory = self.directory.as_ref();
+        if directory.is_some_and(Directory::forget_idle_regions) {
+            self.mapped_region(now);
+        }
     }
 
     /// Receives messages of the rendezvous, and ends of processes, if there may be some.

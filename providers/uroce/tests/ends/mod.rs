@@ -22,6 +22,12 @@ use uroce::device::{Port, ports};
 
 /// Bytes of memory of an end.
 const MEMORY: usize = 1 << 17;
+/// Device memory and its region.
+pub struct DeviceRegion {
+    dm: Arc<<Context as Provider>::Dm>,
+    pub mr: Arc<<Context as Provider>::Mr>,
+}
+
 const ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -407,6 +413,29 @@ impl End {
         let made = self.context.reg_mr(&self.pd, range, iova, ACCESS);
         let (mr, keys) = made.expect("region");
         (Arc::new(mr), keys.rkey)
+    }
+
+    /// Device memory, registered; its addresses begin at 0.
+    pub fn register_device(&self, length: usize) -> (DeviceRegion, u32) {
+        let dm = Arc::new(self.context.alloc_dm(length, 0).expect("device memory"));
+        let access = ACCESS | IBV_ACCESS_ZERO_BASED;
+        let made = self.context.reg_dm_mr(&self.pd, &dm, 0, length, access);
+        let (mr, keys) = made.expect("region");
+        (
+            DeviceRegion {
+                dm,
+                mr: Arc::new(mr),
+            },
+            keys.rkey,
+        )
+    }
+
+    /// A word of device memory.
+    pub fn device_word(&self, device: &DeviceRegion, index: u64) -> u64 {
+        let mut word = [0; 8];
+        let read = self.context.read_dm(&device.dm, index * 8, &mut word);
+        read.expect("inside");
+        u64::from_ne_bytes(word)
     }
 
     /// Registers a file that is mapped to share it, for as long as the process lives; returns the

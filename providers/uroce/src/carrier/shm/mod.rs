@@ -16,6 +16,7 @@
 //! | `Bells` | peers that could not be woken, and have to be woken again |
 //! | [`Directory`] | peers and connector, as the rest of the process uses them |
 //! | `onesided` | gates, keys and claims of one-sided operations |
+//! | `mapped` | regions of peers that are mapped here |
 //!
 //! *Connecting* (`rendezvous`) never blocks. It begins when a link is worth its cost (`traffic`),
 //! or when the peer begins. Until a link exists, packets use UDP. With `UROCE_CARRIER=shm`,
@@ -76,6 +77,7 @@ mod connector;
 mod directory;
 mod home;
 mod link;
+mod mapped;
 mod onesided;
 mod peer;
 mod peers;
@@ -94,6 +96,7 @@ pub use complaint::{PATIENCE, complain, still_used};
 pub use connector::{Linked, Route};
 pub use directory::Directory;
 pub use link::Link;
+pub use mapped::{IDLE, MappedRegion, WORTHWHILE};
 pub use onesided::{Credit, Gate, GateSeen, Key, Patience, Right, Shown, Use};
 pub use peer::{Peer, RoomWait};
 pub use peers::Census;

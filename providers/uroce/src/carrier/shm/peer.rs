@@ -2,7 +2,8 @@
 
 use super::attention::{self, AWAITS, CLOSED, SLEEPS};
 use super::link::Link;
-use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Use};
+use super::mapped::{MappedRegion, MappedRegions};
+use super::onesided::{Claim, Claims, GateSeen, PAUSE, Patience, SPINS, Shown, Use};
 use super::onesided::{claims_anything, is_at_rest, take_away, withdraw};
 use super::ring::{Broken, Consumer, Producer, RingOffset};
 use super::segment::PeerSegment;
@@ -13,6 +14,7 @@ use kit::sys::lock::Lock;
 use kit::sys::ready::is_readable;
 use rustix::process::Pid;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     Ordering::SeqCst,
@@ -91,6 +93,8 @@ pub struct Peer {
     pub(super) woken: AtomicU64,
     /// Which threads of this process use it.
     pub(super) claims: Claims,
+    /// Its regions that are mapped here.
+    pub(super) mapped: MappedRegions,
 }
 
 impl Peer {
@@ -172,14 +176,24 @@ impl Peer {
     /// Claims a gate and a key of the peer for a copy of so many bytes, until the result is
     /// dropped. Values read from its tables afterwards remain valid for that time. `None` if too
     /// many threads have claims, or the peer was given up. `node` is the generation of this
-    /// process.
+    /// process. `copy` is the number of bytes, and whether they may be copied in mapped memory.
     #[inline]
     #[must_use]
-    pub fn claim(&self, node: u64, what: (u32, u32), length: u64) -> Option<Claim<'_>> {
+    pub fn claim(&self, node: u64, what: (u32, u32), copy: (u64, bool)) -> Option<Claim<'_>> {
         let [ours, _] = self.places;
-        let claim = self.claims.claim((&self.link, ours), node, what, length)?;
+        let claim = self.claims.claim((&self.link, ours), node, what, copy)?;
         // Otherwise `withdraw` finds the claim.
         (!self.is_given_up()).then_some(claim)
+    }
+
+    /// The region of a key of the peer, mapped here; whether it was mapped now. `None` if it cannot
+    /// be, or not at the moment.
+    #[must_use]
+    pub fn mapped_region(&self, shown: &Shown) -> Option<(Arc<MappedRegion>, bool)> {
+        if self.is_own() || self.is_gone() {
+            return None;
+        }
+        self.mapped.get(self.pid, shown)
     }
 
     /// The peer was given up, and its number may become another process's: copies of this process

@@ -4,6 +4,7 @@ use super::attention::{self, CLOSED};
 use super::bells::Bells;
 use super::home::Home;
 use super::link::Link;
+use super::mapped::MappedRegions;
 use super::onesided::Claims;
 use super::peer::{Peer, places};
 use super::rendezvous_socket::{Datagram, RendezvousSocket};
@@ -219,6 +220,7 @@ impl Peers {
             crowded: AtomicBool::new(false),
             woken: AtomicU64::new(0),
             claims: Claims::default(),
+            mapped: MappedRegions::default(),
         })
     }
 
@@ -290,6 +292,7 @@ impl Peers {
         peer.give_up();
         peer.withdraw();
         peer.process.unwatch();
+        peer.mapped.clear();
         if peer.uses_something() && !peer.has_ended() {
             self.former.lock().push(Arc::clone(&peer));
         }
@@ -318,12 +321,12 @@ mod tests {
         let registry = Registry::claim(true).expect("a slot");
         let peers = Peers::open(&registry).expect("peers");
         let peer = peers.myself().expect("a peer");
-        let before = peer.claim(1, (2, 3), 4).expect("claimed");
+        let before = peer.claim(1, (2, 3), (4, false)).expect("claimed");
         let [address, length] = before.range(5);
         assert_eq!([address, length].map(|word| word.load(SeqCst)), [5, 4]);
         assert!(peers.remove(peers.slot).is_some());
         assert_eq!(length.load(SeqCst), 0);
-        assert!(peer.claim(1, (2, 3), 4).is_none());
+        assert!(peer.claim(1, (2, 3), (4, false)).is_none());
         drop(before);
     }
 

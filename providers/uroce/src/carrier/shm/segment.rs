@@ -17,7 +17,7 @@ pub const TABLES: usize = 4096;
 
 /// `uroce`, and the version of the layout, and of the link. Processes of two versions communicate
 /// by UDP.
-const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x07");
+const MAGIC: u64 = u64::from_le_bytes(*b"uroce\0\0\x08");
 
 /// Words of the header, by index. The one that changes is alone in its cache line.
 mod word {

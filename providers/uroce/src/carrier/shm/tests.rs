@@ -556,7 +556,7 @@ fn a_claim_is_waited_for_while_its_thread_runs_and_taken_away() {
     thread::scope(|scope| {
         let user = scope.spawn(|| {
             let claim = peer
-                .claim(initiator.generation(), (3, 1), 100)
+                .claim(initiator.generation(), (3, 1), (100, false))
                 .expect("a place");
             let [at, length] = claim.range(4096);
             assert_eq!((at.load(SeqCst), length.load(SeqCst)), (4096, 100));
@@ -585,19 +585,49 @@ fn a_claim_is_waited_for_while_its_thread_runs_and_taken_away() {
     });
     // Places come back.
     for _ in 0..100 {
-        assert!(peer.claim(initiator.generation(), (3, 1), 100).is_some());
+        assert!(
+            peer.claim(initiator.generation(), (3, 1), (100, false))
+                .is_some()
+        );
     }
     let all: Vec<_> = (0..20)
-        .map(|_| peer.claim(initiator.generation(), (3, 1), 100))
+        .map(|_| peer.claim(initiator.generation(), (3, 1), (100, false)))
         .collect();
     assert_eq!(all.iter().flatten().count(), 16);
+}
+
+#[test]
+fn a_copy_in_mapped_memory_is_waited_for_also_while_its_thread_rests() {
+    let [((_low, target), _), ((_high, initiator), peer)] = acquainted();
+    let (claimed, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            let claim = peer.claim(initiator.generation(), (3, 1), (100, true));
+            claimed.store(true, SeqCst);
+            while !done.load(SeqCst) {
+                thread::park();
+            }
+            drop(claim.expect("a place"));
+        });
+        while !claimed.load(SeqCst) {
+            thread::yield_now();
+        }
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        for used in [Use::Key(1), Use::Gate(3)] {
+            assert_eq!(target.await_unused(used, &mut shortly()), Err(own));
+        }
+        done.store(true, SeqCst);
+        user.thread().unpark();
+        let mut patience = Patience::new(std::time::Duration::MAX);
+        assert_eq!(target.await_unused(Use::Key(1), &mut patience), Ok(()));
+    });
 }
 
 #[test]
 fn a_claim_of_no_thread_is_not_waited_for() {
     let [((_low, target), of_target), ((_high, initiator), peer)] = acquainted();
     let claim = peer
-        .claim(initiator.generation(), (3, 1), 100)
+        .claim(initiator.generation(), (3, 1), (100, false))
         .expect("a place");
     let [_, length] = claim.range(0);
     // As a process may write that does not keep to the rules: to anywhere in the link.
@@ -729,7 +759,7 @@ fn nothing_is_used_after_it_was_taken_away() {
             scope.spawn(|| {
                 while !done.load(SeqCst) {
                     let claim = peer
-                        .claim(initiator.generation(), (0, 1), 8)
+                        .claim(initiator.generation(), (0, 1), (8, false))
                         .expect("a place");
                     let shown = peer.segment().shown(0, RKEY);
                     let [_, length] = claim.range(4096);

@@ -16,14 +16,17 @@ pub(in crate::node) enum Task {
     Rendezvous,
     /// Calls the connection manager.
     ConnectionManager,
+    /// Unmaps regions of peers that are not used any more.
+    IdleRegions,
 }
 
 impl Task {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::HeldPackets,
         Self::Backlog,
         Self::Rendezvous,
         Self::ConnectionManager,
+        Self::IdleRegions,
     ];
 
     /// The task's index in the timers; differs from any queue pair's.
@@ -33,6 +36,7 @@ impl Task {
             Self::Backlog => u32::MAX - 1,
             Self::Rendezvous => u32::MAX - 2,
             Self::ConnectionManager => u32::MAX - 3,
+            Self::IdleRegions => u32::MAX - 4,
         }
     }
 
@@ -60,6 +64,7 @@ pub(in crate::node) struct Deadlines {
     backlog: AtomicU64,
     rendezvous: AtomicU64,
     connection_manager: AtomicU64,
+    idle_regions: AtomicU64,
 }
 
 impl Deadlines {
@@ -70,6 +75,7 @@ impl Deadlines {
             backlog: AtomicU64::new(NEVER),
             rendezvous: AtomicU64::new(NEVER),
             connection_manager: AtomicU64::new(NEVER),
+            idle_regions: AtomicU64::new(NEVER),
         }
     }
 
@@ -85,6 +91,7 @@ impl Deadlines {
             Task::Backlog => &self.backlog,
             Task::Rendezvous => &self.rendezvous,
             Task::ConnectionManager => &self.connection_manager,
+            Task::IdleRegions => &self.idle_regions,
         }
     }
 

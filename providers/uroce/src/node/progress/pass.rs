@@ -156,6 +156,7 @@ impl<'a> Pass<'a> {
                 Due::Task(Task::Backlog) => {}
                 Due::Task(Task::Rendezvous) => transport.continue_rendezvous(),
                 Due::Task(Task::ConnectionManager) => transport.cm.on_time(transport),
+                Due::Task(Task::IdleRegions) => transport.unmap_idle_regions(self.now()),
             }
         }
     }

@@ -24,7 +24,7 @@ use super::super::requests;
 use super::super::resources::Resources;
 use super::eager_send::EagerSender;
 use crate::carrier::qpn;
-use crate::carrier::shm::{Peer, PeerSegment, Right, Shown};
+use crate::carrier::shm::{MappedRegion, Peer, PeerSegment, Right, Shown, WORTHWHILE};
 use crate::clock;
 use crate::cq::success;
 use crate::memory::piece;
@@ -35,7 +35,7 @@ use kit::errno::{Errno, Result};
 use kit::provider::{Data, SendView};
 use kit::sys::application::ApplicationMemory;
 use kit::sys::other_process::{MOST, OtherProcess, Range, Source};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
 use uroce_engine::work::{CompletionOpcode, Request, Sge, WorkRequest};
@@ -51,6 +51,8 @@ struct OneSidedRequest<'a> {
     address: u64,
     rkey: u32,
     length: u64,
+    /// The application posts it now, so that its memory may be used by plain loads and stores.
+    is_posted: bool,
 }
 
 impl<'a> OneSidedRequest<'a> {
@@ -86,6 +88,7 @@ impl<'a> OneSidedRequest<'a> {
             address,
             rkey,
             length,
+            is_posted: true,
         })
     }
 
@@ -102,6 +105,7 @@ impl<'a> OneSidedRequest<'a> {
             address: remote.address,
             rkey: remote.rkey,
             length: wr.data.length()?.into(),
+            is_posted: false,
         })
     }
 
@@ -127,16 +131,27 @@ pub fn may_be_one_sided(wr: &WorkRequest) -> bool {
     is_one_sided && length.is_some_and(|length| (1..=MOST_BYTES).contains(&length))
 }
 
-/// The process that has the memory, and where in it.
-struct Target<'a>(OtherProcess, &'a Range);
+/// The memory of the peer, and where in it.
+enum Target<'a> {
+    /// That of the process, by the kernel.
+    Process(OtherProcess, &'a Range),
+    /// A region that is mapped here, and an address there.
+    Mapped(&'a MappedRegion, u64),
+}
 
 impl Target<'_> {
     fn write(&self, from: Source<'_>) -> Result<u64> {
-        moved(self.0.write(from, self.1)?)
+        moved(match self {
+            Self::Process(process, range) => process.write(from, range),
+            Self::Mapped(region, address) => region.write(*address, from),
+        }?)
     }
 
     fn read(&self, to: &[ApplicationMemory]) -> Result<u64> {
-        moved(self.0.read(to, self.1)?)
+        moved(match self {
+            Self::Process(process, range) => process.read(to, range),
+            Self::Mapped(region, address) => region.read(*address, to),
+        }?)
     }
 }
 
@@ -167,12 +182,17 @@ pub(super) struct OneSided {
     cached: Option<Shown>,
     /// The peer was informed that its connection is used.
     reported_use: bool,
+    /// The peer's region that was mapped last.
+    mapped: Weak<MappedRegion>,
+    /// How often the kernel has copied since a region was asked for.
+    copies: u32,
 }
 
 impl OneSided {
     /// The peer's memory can be used from now on, if the kernel lets it.
     pub fn use_link(&mut self, peer: &Peer) {
         self.process = OtherProcess::new(peer.pid()).ok();
+        self.mapped = Weak::new();
     }
 
     /// Executes a request, and completes it; `None`, without any effect, if it has to take the
@@ -257,7 +277,7 @@ impl OneSided {
             Data::Inline(inline) => {
                 let bytes = inline.only()?;
                 let write = |target: &Target<'_>| target.write(Source::Bytes(bytes));
-                self.reach(connection, qp, request, write)?
+                self.reach(connection, qp, request, request.is_posted, write)?
             }
             Data::Sges(list) => {
                 let mut sges = [Sge::default(); MOST];
@@ -266,13 +286,17 @@ impl OneSided {
                 }
                 let sges = sges.get(..list.len())?;
                 // Locks of this process first, then the locks that the peer waits for.
-                qp.keys()
-                    .with_pieces(qp.pd(), sges, request.local_access(), |memory| {
-                        self.reach(connection, qp, request, |target| match request.right {
+                let access = request.local_access();
+                let reach = |memory: &[ApplicationMemory], is_pinned| {
+                    let plain = is_pinned && request.is_posted;
+                    self.reach(connection, qp, request, plain, |target| {
+                        match request.right {
                             Right::Write => target.write(Source::Registered(memory)),
                             Right::Read => target.read(memory),
-                        })
-                    })?
+                        }
+                    })
+                };
+                qp.keys().with_pieces(qp.pd(), sges, access, reach)?
             }
         };
         // Part of it, or nothing: the memory was taken away, by the application that registered it
@@ -280,12 +304,14 @@ impl OneSided {
         (moved == request.length).then_some(())
     }
 
-    /// Calls a function with the peer's memory while that is unchanged.
+    /// Calls a function with the peer's memory while that is unchanged. `plain`: local memory may be
+    /// used by plain loads and stores.
     fn reach(
         &mut self,
         connection: &Connection,
         qp: &Resources,
         request: &OneSidedRequest<'_>,
+        plain: bool,
         call: impl FnOnce(&Target<'_>) -> Result<u64>,
     ) -> Option<u64> {
         let process = self.process?;
@@ -295,12 +321,15 @@ impl OneSided {
         let attributes = connection.engine().attributes();
         let theirs = attributes.dest_qp_num;
         let index = qpn::index_of(theirs);
+        let region = self.mapped.upgrade().filter(|_| plain);
         let claim = peer.claim(
             directory.generation(),
             (index, request.rkey >> 8),
-            request.length,
+            (request.length, region.is_some()),
         )?;
         let shown = look(&mut self.cached, peer.segment(), (index, request.rkey))?;
+        let region = region.filter(|region| region.is_of(shown));
+        let shown = *shown;
         let Shown { gate, key, .. } = shown;
         let ours = gate.peer == qp.number
             && gate.generation == directory.generation()
@@ -318,7 +347,10 @@ impl OneSided {
         if !peer.has_its_number() {
             return None;
         }
-        let done = call(&Target(process, claim.range(address)));
+        let done = match &region {
+            Some(region) => call(&Target::Mapped(region, address)),
+            None => call(&Target::Process(process, claim.range(address))),
+        };
         drop(claim);
         // The bytes are another process's, or may be: the protocol finds that the peer is gone.
         if done.is_ok() && !peer.has_its_number() {
@@ -327,7 +359,30 @@ impl OneSided {
         if done.is_err_and(forbids) {
             self.process = None;
         }
+        if region.is_none() && done.is_ok() {
+            self.map_if_worthwhile(peer, qp, &shown);
+        }
         done.ok()
+    }
+
+    /// The kernel has copied once more for a key, whose region may be one that can be mapped.
+    #[inline]
+    fn map_if_worthwhile(&mut self, peer: &Peer, qp: &Resources, shown: &Shown) {
+        self.copies += 1;
+        if self.copies >= WORTHWHILE {
+            self.copies = 0;
+            self.map(peer, qp, shown);
+        }
+    }
+
+    #[cold]
+    fn map(&mut self, peer: &Peer, qp: &Resources, shown: &Shown) {
+        if let Some((region, is_new)) = peer.mapped_region(shown) {
+            self.mapped = Arc::downgrade(&region);
+            if is_new {
+                qp.node().mapped_region(clock::now());
+            }
+        }
     }
 }
 

@@ -16,6 +16,10 @@
 //! thread that is stopped, or in another system call, is not copying, and will not copy; the
 //! revoking process does not wait for it.
 //!
+//! *A copy in mapped memory* is made by the initiator itself, which can be stopped in the middle of
+//! it. The claim says so, and counts as a copy that has begun until it is given up or its process
+//! ends.
+//!
 //! *The remaining case* is a thread that runs, or is ready to run, and may be copying. A copy takes
 //! milliseconds, so only a peer that gets no processor for long, or that violates the protocol, is
 //! found there after the caller's time limit. Then the object may still be in use, and the caller
@@ -62,6 +66,8 @@ mod word {
     /// The range that is copied, as the kernel reads it: its address and its length.
     pub const RANGE: usize = 3;
     pub const LENGTH: usize = 4;
+    /// Not 0 if the thread copies by itself, in memory that it has mapped.
+    pub const MAPPED: usize = 5;
 }
 
 /// A part of a peer that is in use.
@@ -123,10 +129,10 @@ pub fn take_away(link: &Link, ring: RingOffset, what: Use, rests: impl Fn(u64) -
         if !place.get(offset).is_some_and(matches) {
             continue;
         }
-        let [_, _, thread, _, length, ..] = place;
+        let [_, _, thread, _, length, mapped, ..] = place;
         length.store(0, Relaxed);
         fence(SeqCst);
-        begun |= !rests(thread.load(Relaxed));
+        begun |= mapped.load(Relaxed) != 0 || !rests(thread.load(Relaxed));
     }
     begun
 }
@@ -183,20 +189,22 @@ impl Default for Claims {
 impl Claims {
     /// Claims a gate and a key of the peer that reads this ring, for a copy of so many bytes, until
     /// the result is dropped. Values read from the peer's tables afterwards remain valid for that
-    /// time. `None` if too many threads have claims. `node` differs in a forked child.
+    /// time. `None` if too many threads have claims. `node` differs in a forked child. `mapped`: the
+    /// copy may be one of this process, which nothing takes away.
     #[inline]
     pub fn claim<'p>(
         &'p self,
         (link, ring): (&'p Link, RingOffset),
         node: u64,
         (gate, key): (u32, u32),
-        length: u64,
+        (length, mapped): (u64, bool),
     ) -> Option<Claim<'p>> {
         for (place, taken) in places(link, ring).iter().zip(&self.taken) {
             if taken.load(Relaxed) || taken.swap(true, Acquire) {
                 continue;
             }
-            let [gate_place, key_place, thread, address, bytes, ..] = place;
+            let [gate_place, key_place, thread, address, bytes, is_mapped, ..] = place;
+            is_mapped.store(u64::from(mapped), Relaxed);
             thread.store(own_thread(node), Relaxed);
             address.store(0, Relaxed);
             bytes.store(length, Relaxed);
@@ -222,6 +230,7 @@ impl Claim<'_> {
     #[inline]
     pub fn range(&self, address: u64) -> &Range {
         const { assert!(word::LENGTH == word::RANGE + 1 && word::THREAD == word::RANGE - 1) };
+        const { assert!(word::MAPPED == word::LENGTH + 1) };
         let [_, _, _, range @ .., _, _, _] = self.place;
         let [base, _] = range;
         base.store(address, Relaxed);

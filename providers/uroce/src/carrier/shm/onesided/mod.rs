@@ -10,10 +10,10 @@
 //! | `Claim` | the initiator's entry in the link: the gate, key and range that it uses |
 //! | `Credit` | the number of messages that a queue pair has receive requests for, in a separate cache line |
 //!
-//! *No mappings.* The kernel copies (process_vm_writev(2), process_vm_readv(2)) and answers EFAULT
-//! for missing pages. A mapping of a registered file would save the system call, but a process that
-//! shortens the file would end every process that has it mapped by SIGBUS, and a plain copy in
-//! progress could not be stopped.
+//! *Copies.* The kernel copies (process_vm_writev(2), process_vm_readv(2)) and answers EFAULT for
+//! missing pages. A region in a file of which nothing can be taken away is mapped instead
+//! ([`super::mapped`]). Other files are not: a process that shortens its file would end every
+//! process that has it mapped by SIGBUS.
 //!
 //! *Revocation.* An initiator writes its claim, and then reads the peer's tables. A process that
 //! deregisters memory or closes a gate writes its table, and then reads the claims of all peers. A
@@ -43,8 +43,8 @@
 //! number becomes that of another process of the user, and the copy is a write. The kernel has no
 //! copy that names its target by a descriptor.
 //!
-//! *Limits.* Requests of more than 4 MiB or 8 pieces, atomics, memory windows, device memory and
-//! the own process go by packets. If the kernel denies the calls (EPERM, ENOSYS), the queue pair
+//! *Limits.* Requests of more than 4 MiB or 8 pieces, atomics, memory windows and the own
+//! process go by packets. If the kernel denies the calls (EPERM, ENOSYS), the queue pair
 //! uses packets from then on. If memory was unmapped while registered, the copy ends early and the
 //! request is repeated by packets.
 //!
@@ -134,6 +134,21 @@ impl Shown {
     #[inline]
     pub fn is_of(&self, index: u32, rkey: u32) -> bool {
         self.index == index && self.rkey == rkey
+    }
+
+    /// The key.
+    #[must_use]
+    #[inline]
+    pub fn rkey(&self) -> u32 {
+        self.rkey
+    }
+
+    /// How often the key had been changed.
+    #[must_use]
+    #[inline]
+    pub fn key_count(&self) -> u64 {
+        let [_, count] = self.counts;
+        count
     }
 
     /// Whether the other is of the same key, which has not been changed between the two.
