@@ -230,6 +230,8 @@ impl Provider for Context {
     type Flow = raw::Flow;
     type Counters = raw::Counters;
 
+    const SHARES_BUFFERS: bool = true;
+
     /// Queue pairs that the application did not destroy leave the node: nothing arrives at them any
     /// more. A target that others have opened stays.
     fn close(&self) {

@@ -211,6 +211,10 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// Set of counters.
     type Counters: Send + Sync + 'static;
 
+    /// Whether ibv_alloc_buf(3) gives memory that other processes of the user can map
+    /// ([`crate::sys::device_memory`]), and not pages of the process alone.
+    const SHARES_BUFFERS: bool = false;
+
     /// How many completion vectors there are (`num_comp_vectors`).
     fn comp_vectors(&self) -> u32 {
         1

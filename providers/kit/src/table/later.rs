@@ -7,9 +7,9 @@
 //! The library implements a missing verb itself where the kernel command carries no data of the
 //! provider: completion counters ([`crate::uverbs::comp_cntr`]; in software,
 //! [`crate::provider::CompCntr`]), the speed of a port, and `ibv_reg_mr_ex`, which it maps to older
-//! calls. Buffers of `ibv_alloc_buf` are pages of the process unless the provider allocates them.
-//! Verbs that only a provider can implement answer EOPNOTSUPP: hints (`ibv_alloc_dmah`) and device
-//! memory as a DMA buffer.
+//! calls. Buffers of `ibv_alloc_buf` are pages of the process unless the provider allocates them
+//! ([`crate::provider::Provider::SHARES_BUFFERS`]). Verbs that only a provider can implement answer
+//! EOPNOTSUPP: hints (`ibv_alloc_dmah`) and device memory as a DMA buffer.
 //!
 //! Tests: `c-tests/programs/post_44/` and `post_44_rxe/`; `uverbs::tests::later`.
 #![allow(missing_docs)] // each verb is explained by its man page

@@ -89,7 +89,9 @@ pub fn faults(rows: &[Compared]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::uroce::row::{Addressing, Bound, Carrier, Location, Perftest, Unit, Work};
+    use crate::bench::uroce::row::{
+        Addressing, Bound, Carrier, Location, Perftest, SharedFile, Unit, Work,
+    };
 
     const PERFTEST: Perftest = Perftest {
         program: "ib_send_lat",
@@ -144,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_row_without_figures_is_a_fault() {
-        let work = Work::UroceShared(PERFTEST);
+        let work = Work::UroceShared(PERFTEST, SharedFile::DevShm);
         let compared = compare(&[&row("time", Unit::Microseconds, work)], &[]);
         assert_eq!(faults(&compared), ["time: not measured"]);
     }

@@ -1,9 +1,10 @@
 //! Running the rows of a place, round by round.
 #![forbid(unsafe_code)]
 
-use std::{fs, fs::File, io::Write, path::Path, process::Command};
+use std::{fs, fs::File, io::Write, os::fd::AsRawFd, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use super::{
     before, curves,
@@ -11,8 +12,8 @@ use super::{
     pair::{self, Call},
     ranks,
     row::{
-        Addressing, Carrier, Datagrams, Location, Perftest, Quantity, Row, SYSFS, Site, Transports,
-        UCX_OVER_UROCE, UcxTest, Unit, Work,
+        Addressing, Carrier, Datagrams, Location, Perftest, Quantity, Row, SYSFS, SharedFile, Site,
+        Transports, UCX_OVER_UROCE, UcxTest, Unit, Work,
     },
     rows::rows_of,
 };
@@ -123,7 +124,7 @@ fn pair_of(
 ) -> Result<[(Side, f64); 2]> {
     let earlier = before.map(|ours| Room { ours, ..*room });
     let distance = || match row.ours {
-        Work::Uroce(_, Carrier::Shm) | Work::UroceShared(_) => {
+        Work::Uroce(_, Carrier::Shm) | Work::UroceShared(..) => {
             raw(room, "line", (8, PROBES), &[], Quantity::Time).map(Some)
         }
         _ => Ok(None),
@@ -184,7 +185,7 @@ fn once(room: &Room<'_>, unit: Unit, work: Work) -> Result<f64> {
         Work::Lossy(perftest, faults) => uroce(room, perftest, Carrier::Udp, faults),
         Work::OnTheWire(perftest, faults) => on_the_wire(room, perftest, faults),
         Work::Fixed(value) => Ok(value),
-        Work::UroceShared(perftest) => shared(room, perftest),
+        Work::UroceShared(perftest, file) => shared(room, perftest, file),
         Work::Ucx(test, transports) => ucx(room, test, transports, unit),
         Work::Mpi(test, over) => ranks::measure(room.dir, room.ours, test, over),
         Work::Raw(what, size, count, reported) => raw(room, what, (size, count), &[], reported),
@@ -250,34 +251,58 @@ fn bytes_of_lo(text: &str) -> Option<f64> {
     counters.split_whitespace().next()?.parse().ok()
 }
 
+/// A file of shared memory, until this is dropped.
+struct Buffer {
+    path: String,
+    file: Option<File>,
+}
+
+impl Buffer {
+    fn create(kind: SharedFile, name: &str) -> Result<Self> {
+        let (path, file) = match kind {
+            SharedFile::DevShm => {
+                let path = format!("/dev/shm/xtask-bench-{}-{name}", std::process::id());
+                let file = File::create_new(&path).with_context(|| path.clone())?;
+                file.set_len(SHARED)?;
+                (path, None)
+            }
+            SharedFile::SealedMemfd => {
+                let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+                let file = File::from(memfd_create("xtask-bench", flags)?);
+                file.set_len(SHARED)?;
+                fcntl_add_seals(&file, SealFlags::SHRINK)?;
+                let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+                (path, Some(file))
+            }
+        };
+        Ok(Self { path, file })
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.file.is_none() {
+            // Nothing can be done about a file that stays.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// Each side's buffer is a separate file in shared memory.
-fn shared(room: &Room<'_>, perftest: Perftest) -> Result<f64> {
+fn shared(room: &Room<'_>, perftest: Perftest, kind: SharedFile) -> Result<f64> {
     let port = pair::port();
     let line = line(perftest, "uroce_lo", 0, port);
-    let file = |side: &str| format!("/dev/shm/xtask-bench-{}-{port}-{side}", std::process::id());
-    let files = [file("server"), file("client")];
-    let call = |file: &str, address: &str| {
-        Call::new(&format!("{line} --mmap={file} {address}"))
+    let buffer = |side: &str| Buffer::create(kind, &format!("{port}-{side}"));
+    let [server, client] = [buffer("server")?, buffer("client")?];
+    let call = |buffer: &Buffer, address: &str| {
+        Call::new(&format!("{line} --mmap={} {address}", buffer.path))
             .env("LD_LIBRARY_PATH", room.ours)
             .env("UROCE_CARRIER", Carrier::Shm.word())
             .env(DEVICES.0, DEVICES.1)
     };
-    let [server, client] = &files;
-    for file in &files {
-        File::create_new(file)
-            .and_then(|file| file.set_len(SHARED))
-            .with_context(|| file.clone())?;
-    }
-    let text = pair::run(
-        room.dir,
-        &call(server, ""),
-        &call(client, "127.0.0.1"),
-        port,
-    );
-    for file in &files {
-        fs::remove_file(file).with_context(|| file.clone())?;
-    }
-    perftest_field(&text?, perftest.field)
+    let (server, client) = (call(&server, ""), call(&client, "127.0.0.1"));
+    let text = pair::run(room.dir, &server, &client, port)?;
+    perftest_field(&text, perftest.field)
 }
 
 fn ucx(room: &Room<'_>, test: UcxTest, transports: Transports, unit: Unit) -> Result<f64> {

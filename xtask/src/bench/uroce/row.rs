@@ -213,13 +213,22 @@ pub const SYSFS: &str = "uroce-sysfs";
 /// The value of `UCX_TLS` over uroce: reliable connections, which datagrams set up.
 pub const UCX_OVER_UROCE: &str = "rc_verbs,ud_verbs:aux,self";
 
+/// A file of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedFile {
+    /// In /dev/shm: whoever has it can shorten it.
+    DevShm,
+    /// Of memfd_create(2), sealed against being shortened.
+    SealedMemfd,
+}
+
 /// The work of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// perftest over uroce.
     Uroce(Perftest, Carrier),
     /// The same, with a file of shared memory as each side's buffer.
-    UroceShared(Perftest),
+    UroceShared(Perftest, SharedFile),
     /// perftest over uroce by UDP, while both sides lose packets (`UROCE_FAULTS`).
     Lossy(Perftest, &'static str),
     /// The bytes that this sends over `lo`.
@@ -251,7 +260,7 @@ impl Work {
     pub fn runs_uroce(self) -> bool {
         match self {
             Self::Uroce(..)
-            | Self::UroceShared(_)
+            | Self::UroceShared(..)
             | Self::Lossy(..)
             | Self::OnTheWire(..)
             | Self::Ucx(_, Transports::Uroce(_))

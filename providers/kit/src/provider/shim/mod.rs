@@ -54,6 +54,7 @@
 
 mod ah;
 mod answer;
+mod buf;
 mod builder;
 mod commands;
 mod comp_cntr;
@@ -96,10 +97,10 @@ use crate::table::Given;
 
 /// The verbs of a provider that came after those of the table.
 fn later<P: Provider>() -> Given {
-    comp_cntr::with_verbs::<P>(Given {
+    buf::with_verbs::<P>(comp_cntr::with_verbs::<P>(Given {
         query_port_speed: Some(query::query_port_speed::<P>),
         ..Given::default()
-    })
+    }))
 }
 
 /// The verbs of a provider; those that are left out keep the defaults of the table.

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::bench::uroce::row::{
-    AVERAGE, BANDWIDTH, Bound, Carrier, Location, MEMORY, Perftest, Quantity, RATE, Row, TYPICAL,
-    Transports, UCX_MEDIAN, UCX_RATE, UcxTest, Unit, WAKE_UPS, Work, shm, udp,
+    AVERAGE, BANDWIDTH, Bound, Carrier, Location, MEMORY, Perftest, Quantity, RATE, Row,
+    SharedFile, TYPICAL, Transports, UCX_BANDWIDTH, UCX_MEDIAN, UCX_RATE, UcxTest, Unit, WAKE_UPS,
+    Work, shm, udp,
 };
 
 /// A row of bandwidth over shared memory, against a system call alone.
@@ -100,6 +101,26 @@ const TAG_LAT: UcxTest = UcxTest {
     count: 100_000,
     field: UCX_MEDIAN,
 };
+const PUT_LAT: UcxTest = UcxTest {
+    test: "ucp_put_lat",
+    ..TAG_LAT
+};
+const PUT_BW: UcxTest = UcxTest {
+    test: "ucp_put_bw",
+    size: 65536,
+    count: 20_000,
+    field: UCX_BANDWIDTH,
+};
+const WRITE_LAT: Perftest = Perftest {
+    program: "ib_write_lat",
+    options: SHM_LAT,
+    field: TYPICAL,
+};
+const WRITE_BW: Perftest = Perftest {
+    program: "ib_write_bw",
+    options: "-s 65536 -n 20000",
+    field: BANDWIDTH,
+};
 const TAG_BW: UcxTest = UcxTest {
     test: "tag_bw",
     size: 8,
@@ -145,12 +166,26 @@ pub const ROWS: &[Row] = &[
         place: Location::Loopback,
         unit: Unit::Microseconds,
         bound: Bound::AtMost(3.0),
-        ours: Work::UroceShared(Perftest {
-            program: "ib_write_lat",
-            options: SHM_LAT,
-            field: TYPICAL,
-        }),
+        ours: Work::UroceShared(WRITE_LAT, SharedFile::DevShm),
         peer: Work::Raw("line", 8, 1_000_000, Quantity::Time),
+    },
+    Row {
+        name: "ib_write_lat 8 B, shm, sealed memfd",
+        against: "UCX posix put_lat 8 B",
+        place: Location::Loopback,
+        unit: Unit::Microseconds,
+        bound: Bound::AtMost(1.3),
+        ours: Work::UroceShared(WRITE_LAT, SharedFile::SealedMemfd),
+        peer: Work::Ucx(PUT_LAT, Transports::Named("posix,self")),
+    },
+    Row {
+        name: "ib_write_bw 64 KiB, shm, sealed memfd",
+        against: "UCX posix put_bw 64 KiB",
+        place: Location::Loopback,
+        unit: Unit::Mebibytes,
+        bound: Bound::AtLeast(0.9),
+        ours: Work::UroceShared(WRITE_BW, SharedFile::SealedMemfd),
+        peer: Work::Ucx(PUT_BW, Transports::Named("posix,self")),
     },
     Row {
         name: "ib_send_bw 8 B, shm",

@@ -37,9 +37,9 @@ const LIMITS: &[(&str, &str)] = &[
     ),
     (
         "ib_write_lat 8 B, shm, shared-memory region",
-        "uroce maps no registered file of another process, because a process that shortens its \
-         file would then end its peers by SIGBUS. The kernel copies, which takes the time of the \
-         row above",
+        "uroce maps no file of another process that can be shortened, because a process that \
+         shortens its file would then end its peers by SIGBUS. The kernel copies, which takes the \
+         time of the row above. A memfd that is sealed against it is mapped (the row below)",
     ),
     (
         "ib_send_bw 64 B, shm, 1024 queue pairs",

@@ -1,5 +1,7 @@
-//! The file behind memory of another process, found in /proc (proc_pid_maps(5), proc_pid_fd(5)).
-//! The kernel shows both to processes that may read that memory.
+//! The file behind memory of another process, found in /proc (proc_pid_maps(5), proc_pid_fd(5),
+//! proc_pid_map_files(5)). The kernel shows mappings and descriptors to processes that may read
+//! that memory. It opens the file of a mapping, whose descriptor the process has closed, for
+//! privileged processes only.
 #![forbid(unsafe_code)]
 
 use kit::errno::{Errno, Result};
@@ -14,8 +16,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const DESCRIPTORS: usize = 1024;
 
 /// A mapping of a file that others can have, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Mapping {
+    there: Range<u64>,
     device: u64,
     inode: u64,
     /// Where in the file the range begins that was looked for.
@@ -28,19 +31,24 @@ impl Mapping {
     }
 }
 
-/// The file that another process has mapped where a range of its addresses is, and that it has
-/// open, too; and the place of the range in the file.
+/// The file that another process has mapped where a range of its addresses is, and the place of the
+/// range in the file.
 ///
 /// # Errors
-/// ENOENT if there is none, if it is no memfd, or if the range is in more than one mapping; of
-/// open(2) and read(2) in /proc.
+/// ENOENT if there is none, if it is no memfd, if the range is in more than one mapping, or if the
+/// process does not have it open, and this one is not privileged; of open(2) and read(2) in /proc.
 pub(super) fn file_behind(process: Pid, range: &Range<u64>) -> Result<(OwnedFd, Range<u64>)> {
     let process = process.as_raw_nonzero();
     let maps = File::open(format!("/proc/{process}/maps"))?;
     let mapping = find_mapping(BufReader::new(maps), range)?.ok_or(Errno::NOENT)?;
     let length = range.end.checked_sub(range.start).ok_or(Errno::INVAL)?;
     let end = mapping.offset.checked_add(length).ok_or(Errno::INVAL)?;
-    let file = find_descriptor(&format!("/proc/{process}/fd"), &mapping)?;
+    let Range { start, end: last } = mapping.there;
+    let of_mapping = format!("/proc/{process}/map_files/{start:x}-{last:x}");
+    let file = match open_anew(&of_mapping, &mapping) {
+        Ok(file) => file,
+        Err(_) => find_descriptor(&format!("/proc/{process}/fd"), &mapping)?,
+    };
     Ok((file, mapping.offset..end))
 }
 
@@ -52,9 +60,7 @@ fn find_mapping(maps: impl BufRead, range: &Range<u64>) -> Result<Option<Mapping
         };
         if there.end > range.start {
             let all = there.start <= range.start && there.end >= range.end;
-            return Ok(all
-                .then(|| mapping(rest, range.start - there.start))
-                .flatten());
+            return Ok(all.then(|| mapping(there, rest, range)).flatten());
         }
     }
     Ok(None)
@@ -68,7 +74,7 @@ fn addresses(line: &str) -> Option<(Range<u64>, &str)> {
 }
 
 /// That of the rest of a line: rights, offset, device, inode, name.
-fn mapping(rest: &str, within: u64) -> Option<Mapping> {
+fn mapping(there: Range<u64>, rest: &str, range: &Range<u64>) -> Option<Mapping> {
     let mut words = rest.split_whitespace();
     let rights = words.next()?;
     let offset = hexadecimal(words.next()?)?;
@@ -77,7 +83,9 @@ fn mapping(rest: &str, within: u64) -> Option<Mapping> {
     let device = makedev(number(major)?, number(minor)?);
     let inode = words.next()?.parse().ok()?;
     let is_memfd = words.next()?.starts_with("/memfd:");
+    let within = range.start.checked_sub(there.start)?;
     (rights.starts_with("rw") && rights.ends_with('s') && is_memfd).then_some(Mapping {
+        there,
         device,
         inode,
         offset: offset.checked_add(within)?,
@@ -93,17 +101,22 @@ fn find_descriptor(folder: &str, mapping: &Mapping) -> Result<OwnedFd> {
     for entry in std::fs::read_dir(folder)?.take(DESCRIPTORS) {
         let path = entry?.path();
         // Closed meanwhile, or no file.
-        if !stat(&path).is_ok_and(|status| mapping.is_of(&status)) {
-            continue;
-        }
-        // The descriptor may be another file's by now, whose opening does something.
-        let found = open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        if mapping.is_of(&fstat(&found)?) {
-            let path = format!("/proc/self/fd/{}", found.as_raw_fd());
-            return Ok(open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?);
+        if stat(&path).is_ok_and(|status| mapping.is_of(&status)) {
+            return open_anew(&path, mapping);
         }
     }
     Err(Errno::NOENT)
+}
+
+/// Opens the file of a mapping anew by a link of /proc.
+fn open_anew(link: impl rustix::path::Arg, mapping: &Mapping) -> Result<OwnedFd> {
+    // The link may lead to another file by now, whose opening does something.
+    let found = open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    if !mapping.is_of(&fstat(&found)?) {
+        return Err(Errno::NOENT);
+    }
+    let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+    Ok(open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 #[cfg(test)]
@@ -155,8 +168,21 @@ d000-e000 rw-s 00000000 00:01 80                       /SYSV00000000 (deleted)
         assert_eq!(place, 100..5000);
         let number = |fd: &OwnedFd| fstat(fd).expect("a status").st_ino;
         assert_eq!(number(&file), number(&fd));
+        drop(file);
+        let maps = File::open("/proc/self/maps").expect("maps");
+        let mapping = find_mapping(BufReader::new(maps), &range).expect("read");
+        let mapping = mapping.expect("found");
+        let folder = "/proc/self/fd";
+        let file = find_descriptor(folder, &mapping).expect("found");
+        assert_eq!(number(&file), number(&fd));
         drop((file, fd));
-        let gone = file_behind(getpid(), &range).err();
+        let gone = find_descriptor(folder, &mapping).err();
         assert_eq!(gone, Some(Errno::NOENT), "no descriptor of it");
+        // By its mapping, if that is permitted here.
+        if let Ok((file, place)) = file_behind(getpid(), &range) {
+            assert_eq!((number(&file), place), (mapping.inode, 100..5000));
+        }
+        let other = open_anew("/proc/self/exe", &mapping).err();
+        assert_eq!(other, Some(Errno::NOENT));
     }
 }

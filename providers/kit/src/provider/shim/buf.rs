@@ -1,0 +1,86 @@
+//! Buffers that other processes of the user can map: ibv_alloc_buf(3).
+
+use super::answer::pointer;
+use crate::abi::{ibv_buf, ibv_pd};
+use crate::errno::{Errno, Result};
+use crate::provider::Provider;
+use crate::sys::device_memory::DeviceMemory;
+use crate::table::Given;
+use core::ffi::c_void;
+use core::ptr::with_exposed_provenance_mut;
+
+/// A buffer as its caller has it, and its memory.
+#[repr(C)]
+struct Buffer {
+    buf: ibv_buf,
+    memory: DeviceMemory,
+}
+
+/// Adds the verbs of buffers to others, if the provider wants them.
+pub(super) fn with_verbs<P: Provider>(others: Given) -> Given {
+    if !P::SHARES_BUFFERS {
+        return others;
+    }
+    Given {
+        alloc_buf: Some(alloc),
+        free_buf: Some(free),
+        ..others
+    }
+}
+
+fn make(pd: *mut ibv_pd, size: usize) -> Result<Box<Buffer>> {
+    // The kernel rounds up to pages, and must not come to 0 by that.
+    if isize::try_from(size).is_err() {
+        return Err(Errno::NOMEM);
+    }
+    let memory = DeviceMemory::new(size)?;
+    let buf = ibv_buf {
+        addr: with_exposed_provenance_mut(memory.address()),
+        size,
+        pd,
+        dmabuf_fd: -1,
+    };
+    Ok(Box::new(Buffer { buf, memory }))
+}
+
+unsafe extern "C" fn alloc(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void {
+    let made = make(pd, size).map(|made| {
+        let addr = made.buf.addr;
+        let made: *mut Buffer = Box::into_raw(made);
+        // SAFETY: the library passes room for a pointer. The structure begins with the buffer.
+        unsafe { buf.write(made.cast()) };
+        addr
+    });
+    pointer(made)
+}
+
+unsafe extern "C" fn free(buf: *mut ibv_buf) {
+    let buffer: *mut Buffer = buf.cast();
+    // SAFETY: the caller passes a buffer of `alloc`, which it uses no more.
+    let buffer = unsafe { Box::from_raw(buffer) };
+    drop(buffer.memory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_memory_that_others_can_map() {
+        let made = make(core::ptr::null_mut(), 100).expect("a buffer");
+        let start = format!("{:x}-", made.buf.addr.addr());
+        let is_file = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+            let mapping = maps.lines().find(|line| line.starts_with(&start));
+            mapping.is_some_and(|line| line.contains("/memfd:"))
+        };
+        assert_eq!((made.buf.size, made.buf.dmabuf_fd), (100, -1));
+        assert!(is_file());
+        // SAFETY: made by `make`, as `alloc` does, and not used any more.
+        unsafe { free(Box::into_raw(made).cast()) };
+        assert!(!is_file());
+        for wrong in [0, usize::MAX, usize::MAX / 2] {
+            assert!(make(core::ptr::null_mut(), wrong).is_err());
+        }
+    }
+}
