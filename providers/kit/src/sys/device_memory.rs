@@ -57,7 +57,7 @@ impl DeviceMemory {
         Self::of_file(length).map_or_else(|| Self::of_process(length), Ok)
     }
 
-    /// `None` if there are enough, or no file can be had.
+    /// `None` if there are enough, or no file is possible.
     fn of_file(length: usize) -> Option<Self> {
         let one_more = |open: usize| (open < FILES).then_some(open + 1);
         OPEN.fetch_update(Relaxed, Relaxed, one_more).ok()?;

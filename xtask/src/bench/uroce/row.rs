@@ -216,7 +216,7 @@ pub const UCX_OVER_UROCE: &str = "rc_verbs,ud_verbs:aux,self";
 /// A file of shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedFile {
-    /// In /dev/shm: whoever has it can shorten it.
+    /// In /dev/shm: every process that has it open can shorten it.
     DevShm,
     /// Of memfd_create(2), sealed against being shortened.
     SealedMemfd,

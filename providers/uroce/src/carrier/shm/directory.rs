@@ -242,10 +242,11 @@ impl Directory {
     /// Unmaps regions of peers that were not used since the last call; returns whether any is left.
     #[must_use]
     pub fn forget_idle_regions(&self) -> bool {
-        let peers = self.peers.all();
-        peers
-            .iter()
-            .fold(false, |any, peer| peer.mapped.forget_idle() || any)
+        let mut any = false;
+        for peer in self.peers.all() {
+            any |= peer.mapped.forget_idle();
+        }
+        any
     }
 
     /// Puts something into a peer's ring, by `put`. Ensures that the peer looks, and that a thread

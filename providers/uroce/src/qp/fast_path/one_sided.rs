@@ -304,8 +304,8 @@ impl OneSided {
         (moved == request.length).then_some(())
     }
 
-    /// Calls a function with the peer's memory while that is unchanged. `plain`: local memory may be
-    /// used by plain loads and stores.
+    /// Calls a function with the peer's memory while that is unchanged. `plain`: local memory may
+    /// be used by plain loads and stores.
     fn reach(
         &mut self,
         connection: &Connection,

@@ -95,7 +95,7 @@ impl MappedRegion {
     }
 }
 
-/// What is known of a key.
+/// The outcome of a search for the region of a key.
 #[derive(Debug)]
 enum Found {
     Region(Arc<MappedRegion>),

@@ -189,8 +189,8 @@ impl Default for Claims {
 impl Claims {
     /// Claims a gate and a key of the peer that reads this ring, for a copy of so many bytes, until
     /// the result is dropped. Values read from the peer's tables afterwards remain valid for that
-    /// time. `None` if too many threads have claims. `node` differs in a forked child. `mapped`: the
-    /// copy may be one of this process, which nothing takes away.
+    /// time. `None` if too many threads have claims. `node` differs in a forked child. `mapped`:
+    /// the copy may be one of this process, which nothing takes away.
     #[inline]
     pub fn claim<'p>(
         &'p self,
