@@ -12,7 +12,9 @@ use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Descriptors of the other process that are looked at.
+/// Mappings and descriptors of the other process that are looked at: the caller posts a request,
+/// and waits meanwhile.
+const MAPPINGS: usize = 4096;
 const DESCRIPTORS: usize = 1024;
 
 /// A mapping of a file that others can have, too.
@@ -53,7 +55,7 @@ pub(super) fn file_behind(process: Pid, range: &Range<u64>) -> Result<(OwnedFd, 
 }
 
 fn find_mapping(maps: impl BufRead, range: &Range<u64>) -> Result<Option<Mapping>> {
-    for line in maps.lines() {
+    for line in maps.lines().take(MAPPINGS) {
         let line = line?;
         let Some((there, rest)) = addresses(&line) else {
             continue;
