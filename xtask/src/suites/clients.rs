@@ -1,5 +1,5 @@
-//! Packages of Python's index that call libibverbs themselves: bindings, and engines that move
-//! results of language model servers.
+//! Packages of Python's index that call libibverbs themselves: bindings, and engines and a store
+//! that move results of language model servers.
 #![forbid(unsafe_code)]
 
 use super::{Case, Check, Target};
@@ -13,7 +13,10 @@ const PACKAGE: Package = Package {
         "ibverbs==2026.10.22",
         "peercache==0.8.4",
         "dlslime==0.1.23",
+        "infinistore==0.2.35",
         "numpy==2.4.6",
+        // infinistore contains a libuv, which works on the loops of this release only.
+        "uvloop==0.21.0",
     ],
     variant: "-clients",
     with_others: false,
@@ -29,6 +32,7 @@ const CLIENTS: &[(&str, &str)] = &[
     ("bindings", "bindings: the same bytes"),
     ("peercache", "peercache: the same bytes"),
     ("slime", "slime: the same bytes"),
+    ("infinistore", "infinistore: the same bytes"),
 ];
 
 pub fn cases(target: &Target) -> Vec<Case> {
