@@ -200,7 +200,7 @@ impl Requester {
         if !fresh {
             return Step::Send;
         }
-        let begun = self.begin(context, host);
+        let begun = self.begin(host);
         if matches!(begun, Step::Wait) && context.service.reliable() {
             self.probe();
         }
@@ -231,11 +231,11 @@ impl Requester {
         limit.is_some_and(|limit| under_way >= limit)
     }
 
-    /// Whether the peer serves as many requests as it may: `max_rd_atomic` at a time.
+    /// Whether the peer serves as many requests as it may: `max_rd_atomic` at a time, and one for a
+    /// limit of 0. ConnectX cards have no smaller limit than 1 as requester.
     fn peer_is_busy(&self, context: &Context<'_>) -> bool {
-        let reads = usize::from(context.attributes.max_rd_atomic);
-        // With a limit of 0 it begins, and fails.
-        reads > 0 && self.responses.len() >= reads
+        let reads = usize::from(context.attributes.max_rd_atomic.max(1));
+        self.responses.len() >= reads
     }
 
     /// Whether the path back has room for the next part of a response: a peer answers as fast as it
@@ -277,7 +277,7 @@ impl Requester {
     }
 
     /// Checks a request that has not been sent, or carries out a local one.
-    fn begin(&mut self, context: &Context<'_>, host: &mut impl Host) -> Step {
+    fn begin(&mut self, host: &mut impl Host) -> Step {
         let Some(entry) = self.queue.get_mut(self.next) else {
             return Step::Wait;
         };
@@ -289,9 +289,6 @@ impl Requester {
             Request::Bind(what) => {
                 entry.done = true;
                 host.bind(*what).map_err(|_| Status::MwBind)
-            }
-            request if request.has_response() && context.attributes.max_rd_atomic == 0 => {
-                Err(Status::LocQpOp)
             }
             request => check_local(&entry.wr.data, request, host),
         };

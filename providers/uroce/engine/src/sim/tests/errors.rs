@@ -566,8 +566,34 @@ fn no_reads_where_none_are_allowed() {
     world.post(0, wr(1, Request::Read(remote(TO)), FROM, 5));
     world.post(0, wr(2, Request::Write(remote(TO)), FROM, 5));
     world.rest();
-    failed(&world, Status::LocQpOp);
+    // The requester asks all the same, as a ConnectX card does; the responder serves none.
+    failed(&world, Status::RemInvReq);
     assert_eq!(world.statuses(0).len(), 2);
+}
+
+#[test]
+fn a_requester_may_always_have_one_read_under_way() {
+    let mut world = world(&Setup::new(Service::Rc));
+    let none = Setup {
+        reads: 0,
+        ..Setup::new(Service::Rc)
+    };
+    let peer = world.ends[1].qp.config().number;
+    let end = &mut world.ends[0];
+    let mut reset = step(&none, Service::Rc, peer, State::Init);
+    reset.state = Some(State::Reset);
+    reset.mask = Mask::STATE;
+    let steps = [State::Init, State::Rtr, State::Rts].map(|to| step(&none, Service::Rc, peer, to));
+    for modify in [reset].iter().chain(&steps) {
+        end.qp.modify(modify, &mut end.host).expect("a way to RTS");
+    }
+    for id in 0..3 {
+        world.post(0, wr(id, Request::Read(remote(TO)), FROM, 600));
+    }
+    world.rest();
+    let expected: Vec<_> = (0..3).map(|id| (id, Status::Success)).collect();
+    assert_eq!(world.statuses(0), expected);
+    assert!(world.same((1, TO), (0, FROM), 600));
 }
 
 #[test]
