@@ -1,7 +1,7 @@
 //! The port of a device.
 
 use super::gids::PLACES;
-use super::state::{NUMBER, PKEY, State, gid_of};
+use super::state::{CAPABILITIES, NUMBER, PKEY, State, gid_of};
 use super::{guid, link, shown};
 use crate::files::{Contents, Tree};
 use crate::netdev::Interface;
@@ -143,7 +143,7 @@ impl Port {
         attr.gid_tbl_len = PLACES.try_into().unwrap_or(0);
         attr.pkey_tbl_len = 1;
         attr.max_vl_num = 1;
-        attr.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
+        attr.port_cap_flags = CAPABILITIES;
         attr.link_layer = IBV_LINK_LAYER_ETHERNET.try_into().unwrap_or(0);
         attr.flags = IB_UVERBS_QPF_GRH_REQUIRED.try_into().unwrap_or(0);
     }

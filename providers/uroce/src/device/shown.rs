@@ -1,7 +1,7 @@
 //! The contents of a device's files: the kernel's names and formats
 //! (Documentation/ABI/stable/sysfs-class-infiniband).
 
-use super::state::{NUMBER, PKEY, State, gid_of};
+use super::state::{CAPABILITIES, NUMBER, PKEY, State, gid_of};
 use crate::files::{Contents, Entry};
 use kit::abi::*;
 use std::path::Path;
@@ -70,7 +70,7 @@ impl Shown<'_> {
             ("phys_state", format!("{physical}: {physical_name}")),
             ("rate", link.rate()),
             ("link_layer", "Ethernet".to_owned()),
-            ("cap_mask", format!("{IBV_PORT_IP_BASED_GIDS:#010x}")),
+            ("cap_mask", format!("{CAPABILITIES:#010x}")),
             ("lid", "0x0".to_owned()),
             ("lid_mask_count", "0".to_owned()),
             ("sm_lid", "0x0".to_owned()),
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(line("ports/1/state"), "4: ACTIVE");
         assert_eq!(line("ports/1/phys_state"), "5: LinkUp");
         assert_eq!(line("ports/1/rate"), "100 Gb/sec (4X EDR)");
-        assert_eq!(line("ports/1/cap_mask"), "0x04000000");
+        assert_eq!(line("ports/1/cap_mask"), "0x04010000");
         assert_eq!(line("ports/1/pkeys/0"), "0xffff");
         assert_eq!(
             line("ports/1/gids/0"),

@@ -7,6 +7,9 @@ use crate::netdev::Interface;
 use kit::abi::*;
 use std::net::{IpAddr, Ipv6Addr};
 
+/// `port_cap_flags`: as kernel drivers have it for Ethernet.
+pub(super) const CAPABILITIES: ibv_port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+
 /// Number of the one port.
 pub const NUMBER: u8 = 1;
 /// The one entry of the P_Key table: the default partition, full member.
