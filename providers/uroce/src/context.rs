@@ -177,19 +177,20 @@ fn sizes(asked: &ibv_qp_cap, service: Service, shared: bool) -> Result<ibv_qp_ca
     // As much as the elements of a request take, as soft-RoCE has it: programs of rdmacm-utils send
     // inline without having asked for it.
     let room = max_send_sge.saturating_mul(SGE).min(limits::MAX_INLINE);
-    let [connected, datagrams] = limits::LEAST_INLINE;
-    let least = match service {
+    let least = |[connected, datagrams]: [u32; 2]| match service {
         Service::Ud => datagrams,
         _ if sends => connected,
         _ => 0,
     };
     let receives = service.responds() && !shared && service != Service::XrcTarget;
+    let max_send_wr = within(sends, asked.max_send_wr, limits::MAX_WR)?;
+    let max_recv_wr = within(receives, asked.max_recv_wr, limits::MAX_WR)?;
     Ok(ibv_qp_cap {
-        max_send_wr: within(sends, asked.max_send_wr, limits::MAX_WR)?,
-        max_recv_wr: within(receives, asked.max_recv_wr, limits::MAX_WR)?,
-        max_send_sge,
+        max_send_wr: limits::requests(max_send_wr),
+        max_recv_wr: limits::requests(max_recv_wr),
+        max_send_sge: max_send_sge.max(least(limits::LEAST_SGE)),
         max_recv_sge: within(receives, asked.max_recv_sge, limits::MAX_SGE)?,
-        max_inline_data: max_inline_data.max(room).max(least),
+        max_inline_data: max_inline_data.max(room).max(least(limits::LEAST_INLINE)),
     })
 }
 
@@ -431,6 +432,7 @@ impl Provider for Context {
         if !within {
             return Err(Errno::INVAL);
         }
+        attr.max_wr = limits::requests(attr.max_wr);
         let events = Arc::clone(&self.events);
         let cq = init.xrc.as_ref().map(|xrc| Arc::clone(xrc.cq));
         // Numbers of those for XRC name the process, as QP numbers do.

@@ -19,6 +19,12 @@ const MAX_CQE: u32 = cq::MAX_ENTRIES;
 /// they poll get by with the slack that cards have. Other devices make no more for 16, which the
 /// tests of ruapc (crates.io) depend on.
 pub const MIN_CQE: u32 = 31;
+/// The smallest queue of requests: a ConnectX card has so many receive requests of one piece in the
+/// 64 bytes that it allocates at least.
+const LEAST_WR: u32 = 4;
+/// Pieces that ConnectX cards have room for in the smallest send request, by connection and by
+/// datagram, whether or not a program asks for any.
+pub const LEAST_SGE: [u32; 2] = [10, 4];
 /// Inline data of queue pairs that did not ask for any: the room in the smallest request that
 /// ConnectX cards make for them. By connection, and by datagram.
 pub const LEAST_INLINE: [u32; 2] = [60, 28];
@@ -47,6 +53,18 @@ pub fn completions(asked: u32) -> u32 {
     }
     let rounded = asked.saturating_add(1).next_power_of_two() - 1;
     rounded.clamp(MIN_CQE, MAX_CQE)
+}
+
+/// Requests of a queue of at least `asked`; none if none were asked for. As with cards and
+/// soft-RoCE there is room for the next power of 2, and programs get by that post a few more than
+/// they asked for. Requests take memory when they are posted. A number that is too large is
+/// returned as it is.
+pub fn requests(asked: u32) -> u32 {
+    if asked == 0 || asked > MAX_WR {
+        return asked;
+    }
+    let rounded = asked.saturating_add(1).next_power_of_two();
+    rounded.clamp(LEAST_WR, MAX_WR)
 }
 
 /// `struct ibv_device_attr_ex`, except for the attributes of a single device (GUIDs).
@@ -148,6 +166,20 @@ mod tests {
             (u32::MAX, u32::MAX),
         ] {
             assert_eq!(completions(asked), made, "{asked}");
+        }
+        for (asked, made) in [
+            (0, 0),
+            (1, 4),
+            (4, 8),
+            (10, 16),
+            (16, 32),
+            (31, 32),
+            (MAX_WR - 1, MAX_WR),
+            (MAX_WR, MAX_WR),
+            (MAX_WR + 1, MAX_WR + 1),
+            (u32::MAX, u32::MAX),
+        ] {
+            assert_eq!(requests(asked), made, "{asked}");
         }
     }
 }
