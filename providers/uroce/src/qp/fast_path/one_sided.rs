@@ -40,9 +40,12 @@ use uroce_engine::host::LocalAccess;
 use uroce_engine::qp::Service;
 use uroce_engine::work::{CompletionOpcode, Request, Sge, WorkRequest};
 
-/// Bytes that one call of a verb moves directly; longer transfers go by packets, which do not block
-/// the caller.
+/// Bytes that one call of a verb moves directly, if its first request is not longer, and those that
+/// one system call moves.
 pub const MOST_BYTES: u64 = 4 << 20;
+/// Bytes of the longest request that is carried out directly, in parts. Still longer ones go by
+/// packets, which do not block the caller: this many take about 10 ms.
+const LONGEST: u64 = 64 << 20;
 
 /// A request that could take this path.
 struct OneSidedRequest<'a> {
@@ -128,7 +131,35 @@ impl<'a> OneSidedRequest<'a> {
 pub fn may_be_one_sided(wr: &WorkRequest) -> bool {
     let is_one_sided = matches!(wr.request, Request::Write(_) | Request::Read(_));
     let length = wr.data.length().map(u64::from);
-    is_one_sided && length.is_some_and(|length| (1..=MOST_BYTES).contains(&length))
+    is_one_sided && length.is_some_and(|length| (1..=LONGEST).contains(&length))
+}
+
+/// Whether a request may be carried out by a call that may still move `budget` bytes. A long one
+/// has to be the first.
+fn fits(length: u64, budget: u64) -> bool {
+    length <= budget || length <= LONGEST && budget >= MOST_BYTES
+}
+
+/// The part of pieces that begins after `offset` bytes and has at most [`MOST_BYTES`]; returns how
+/// many pieces it has.
+fn part(pieces: &[Sge], offset: u64, room: &mut [Sge; MOST]) -> usize {
+    let (mut skipped, mut left) = (offset, MOST_BYTES);
+    let mut rest = pieces.iter().filter_map(|piece| {
+        let length = u64::from(piece.length);
+        let skips = skipped.min(length);
+        skipped -= skips;
+        let taken = (length - skips).min(left);
+        left -= taken;
+        let length = u32::try_from(taken).ok().filter(|length| *length > 0)?;
+        let address = piece.address.wrapping_add(skips);
+        Some(Sge {
+            address,
+            length,
+            ..*piece
+        })
+    });
+    let places = room.iter_mut().zip(&mut rest);
+    places.map(|(place, piece)| *place = piece).count()
 }
 
 /// The memory of the peer, and where in it.
@@ -153,6 +184,16 @@ impl Target<'_> {
             Self::Mapped(region, address) => region.read(*address, to),
         }?)
     }
+}
+
+/// A range of a request that one copy moves.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Where it begins in the request.
+    offset: u64,
+    length: u64,
+    /// Whether local memory may be used by plain loads and stores.
+    plain: bool,
 }
 
 fn moved(bytes: usize) -> Result<u64> {
@@ -244,7 +285,7 @@ impl OneSided {
         budget: &mut u64,
     ) -> Option<()> {
         let idle = connection.engine().may_take_fast_path() && !sender.is_busy();
-        if !idle || request.length == 0 || request.length > *budget {
+        if !idle || request.length == 0 || !fits(request.length, *budget) {
             return None;
         }
         if !connection.requests_by_link(qp, clock::now) {
@@ -254,7 +295,7 @@ impl OneSided {
             return None;
         }
         self.carry_out(connection, qp, request)?;
-        *budget -= request.length;
+        *budget = budget.saturating_sub(request.length);
         let (counted, reported) = match request.right {
             Right::Write => (CompletionOpcode::Write, IBV_WC_RDMA_WRITE),
             Right::Read => (CompletionOpcode::Read, IBV_WC_RDMA_READ),
@@ -273,11 +314,16 @@ impl OneSided {
         qp: &Resources,
         request: &OneSidedRequest<'_>,
     ) -> Option<()> {
-        let moved = match &request.data {
+        match &request.data {
             Data::Inline(inline) => {
                 let bytes = inline.only()?;
                 let write = |target: &Target<'_>| target.write(Source::Bytes(bytes));
-                self.reach(connection, qp, request, request.is_posted, write)?
+                let all = Part {
+                    offset: 0,
+                    length: request.length,
+                    plain: request.is_posted,
+                };
+                self.reach(connection, qp, request, all, write)
             }
             Data::Sges(list) => {
                 let mut sges = [Sge::default(); MOST];
@@ -285,35 +331,76 @@ impl OneSided {
                     *place = piece(given);
                 }
                 let sges = sges.get(..list.len())?;
-                // Locks of this process first, then the locks that the peer waits for.
-                let access = request.local_access();
-                let reach = |memory: &[ApplicationMemory], is_pinned| {
-                    let plain = is_pinned && request.is_posted;
-                    self.reach(connection, qp, request, plain, |target| {
-                        match request.right {
-                            Right::Write => target.write(Source::Registered(memory)),
-                            Right::Read => target.read(memory),
-                        }
-                    })
-                };
-                qp.keys().with_pieces(qp.pd(), sges, access, reach)?
+                if request.length > MOST_BYTES {
+                    return self.move_in_parts(connection, qp, request, sges);
+                }
+                let range = (0, request.length);
+                self.move_pieces(connection, qp, request, range, sges)
             }
-        };
-        // Part of it, or nothing: the memory was taken away, by the application that registered it
-        // or as it was deregistered. The protocol path begins anew, and finds the same.
-        (moved == request.length).then_some(())
+        }
     }
 
-    /// Calls a function with the peer's memory while that is unchanged. `plain`: local memory may
-    /// be used by plain loads and stores.
+    /// Moves the bytes of a long request from or to pieces, a part by each system call. A process
+    /// that takes memory away waits for one of them at most.
+    #[cold]
+    fn move_in_parts(
+        &mut self,
+        connection: &Connection,
+        qp: &Resources,
+        request: &OneSidedRequest<'_>,
+        pieces: &[Sge],
+    ) -> Option<()> {
+        let mut moved = 0;
+        while moved < request.length {
+            let mut room = [Sge::default(); MOST];
+            let count = part(pieces, moved, &mut room);
+            let part = room.get(..count)?;
+            let length = MOST_BYTES.min(request.length - moved);
+            self.move_pieces(connection, qp, request, (moved, length), part)?;
+            moved += length;
+        }
+        Some(())
+    }
+
+    /// Moves the bytes of a range of the request, an offset and a length, from or to pieces.
+    #[inline]
+    fn move_pieces(
+        &mut self,
+        connection: &Connection,
+        qp: &Resources,
+        request: &OneSidedRequest<'_>,
+        (offset, length): (u64, u64),
+        pieces: &[Sge],
+    ) -> Option<()> {
+        // Locks of this process first, then the locks that the peer waits for.
+        let access = request.local_access();
+        let reach = |memory: &[ApplicationMemory], is_pinned| {
+            let part = Part {
+                offset,
+                length,
+                plain: is_pinned && request.is_posted,
+            };
+            self.reach(connection, qp, request, part, |target| {
+                match request.right {
+                    Right::Write => target.write(Source::Registered(memory)),
+                    Right::Read => target.read(memory),
+                }
+            })
+        };
+        qp.keys().with_pieces(qp.pd(), pieces, access, reach)
+    }
+
+    /// Calls a function with the peer's memory of a range of the request while that is unchanged;
+    /// `None` if it did not move all bytes. The request's whole range has to be accessible, so that
+    /// nothing is written of one that is refused.
     fn reach(
         &mut self,
         connection: &Connection,
         qp: &Resources,
         request: &OneSidedRequest<'_>,
-        plain: bool,
+        part: Part,
         call: impl FnOnce(&Target<'_>) -> Result<u64>,
-    ) -> Option<u64> {
+    ) -> Option<()> {
         let process = self.process?;
         let peer = connection.live_peer()?;
         // `None` in a forked child, whose peers are the parent's.
@@ -321,15 +408,15 @@ impl OneSided {
         let attributes = connection.engine().attributes();
         let theirs = attributes.dest_qp_num;
         let index = qpn::index_of(theirs);
-        let region = self.mapped.upgrade().filter(|_| plain);
+        let region = self.mapped.upgrade().filter(|_| part.plain);
+        let what = (index, request.rkey >> 8);
         let claim = peer.claim(
             directory.generation(),
-            (index, request.rkey >> 8),
-            (request.length, region.is_some()),
+            what,
+            (part.length, region.is_some()),
         )?;
-        let shown = look(&mut self.cached, peer.segment(), (index, request.rkey))?;
-        let region = region.filter(|region| region.is_of(shown));
-        let shown = *shown;
+        let shown = *look(&mut self.cached, peer.segment(), (index, request.rkey))?;
+        let region = region.filter(|region| region.is_of(&shown));
         let Shown { gate, key, .. } = shown;
         let ours = gate.peer == qp.number
             && gate.generation == directory.generation()
@@ -342,8 +429,10 @@ impl OneSided {
             directory.report_used(peer.slot(), index).ok()?;
             self.reported_use = true;
         }
-        let range = (request.address, request.length);
-        let address = key.place(gate.pd, theirs, request.remote_access(), range)?;
+        let whole = (request.address, request.length);
+        let address = key
+            .place(gate.pd, theirs, request.remote_access(), whole)?
+            .checked_add(part.offset)?;
         if !peer.has_its_number() {
             return None;
         }
@@ -359,10 +448,13 @@ impl OneSided {
         if done.is_err_and(forbids) {
             self.process = None;
         }
-        if region.is_none() && done.is_ok() {
+        let moved = done.ok()?;
+        if region.is_none() {
             self.map_if_worthwhile(peer, qp, &shown);
         }
-        done.ok()
+        // Part of it, or nothing: the memory was taken away, by the application that registered it
+        // or as it was deregistered. The protocol path begins anew, and finds the same.
+        (moved == part.length).then_some(())
     }
 
     /// The kernel has copied once more for a key, whose region may be one that can be mapped.
@@ -390,8 +482,7 @@ impl OneSided {
 /// have been received.
 fn may_read(connection: &Connection, sender: &EagerSender) -> bool {
     let is_behind = |peer: &Arc<Peer>| sender.window().is_ahead(peer);
-    let is_behind = connection.peer().is_some_and(is_behind);
-    connection.engine().attributes().max_rd_atomic > 0 && !is_behind
+    !connection.peer().is_some_and(is_behind)
 }
 
 /// Whether the kernel denies access to the process: because of another user namespace, a security
@@ -445,6 +536,36 @@ mod tests {
         assert_eq!(eight, Some((Right::Write, 8)));
         assert_eq!(qualifies(IBV_WR_RDMA_WRITE, inline(&[0; 9])), None);
         assert_eq!(qualifies(IBV_WR_RDMA_READ, inline(&[0; 8])), None);
+    }
+
+    #[test]
+    fn a_long_request_has_to_be_the_first_of_a_call() {
+        assert!(fits(MOST_BYTES, MOST_BYTES) && fits(5, 5) && !fits(5, 4));
+        assert!(fits(LONGEST, MOST_BYTES) && !fits(LONGEST, MOST_BYTES - 1));
+        assert!(!fits(LONGEST + 1, MOST_BYTES));
+    }
+
+    #[test]
+    fn parts_are_the_whole() {
+        let sge = |address, length| Sge {
+            address,
+            length,
+            lkey: 7,
+        };
+        let most = u32::try_from(MOST_BYTES).expect("32 bits");
+        let pieces = [sge(100, 3), sge(9, 0), sge(1 << 32, 2 * most), sge(7, 5)];
+        let parts = |offset| {
+            let mut room = [Sge::default(); MOST];
+            let count = part(&pieces, offset, &mut room);
+            room[..count].to_vec()
+        };
+        assert_eq!(parts(0), [sge(100, 3), sge(1 << 32, most - 3)]);
+        let second = (1 << 32) + MOST_BYTES - 3;
+        assert_eq!(parts(MOST_BYTES), [sge(second, most)]);
+        assert_eq!(
+            parts(2 * MOST_BYTES),
+            [sge(second + MOST_BYTES, 3), sge(7, 5)]
+        );
     }
 
     #[test]

@@ -43,7 +43,7 @@
 //! number becomes that of another process of the user, and the copy is a write. The kernel has no
 //! copy that names its target by a descriptor.
 //!
-//! *Limits.* Requests of more than 4 MiB or 8 pieces, atomics, memory windows and the own process
+//! *Limits.* Requests of more than 64 MiB or 8 pieces, atomics, memory windows and the own process
 //! go by packets. If the kernel denies the calls (EPERM, ENOSYS), the queue pair uses packets from
 //! then on. If memory was unmapped while registered, the copy ends early and the request is
 //! repeated by packets.
