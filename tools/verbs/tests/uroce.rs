@@ -415,9 +415,10 @@ fn a_refused_request_comes_back() {
     assert!(refused.error.to_string().contains("memory is shorter"));
     assert_eq!(refused.into_request().unwrap().into_segments().len(), 1);
 
-    let many = SendRequest::send(buffer()).and(buffer()).and(buffer());
+    // More than the device has room for, whatever was asked for.
+    let many = (1..40).fold(SendRequest::send(buffer()), |many, _| many.and(buffer()));
     let refused = ends[0].post(many).unwrap_err();
-    assert_eq!(refused.into_request().unwrap().into_segments().len(), 3);
+    assert_eq!(refused.into_request().unwrap().into_segments().len(), 40);
 
     let other = open().protection_domain().unwrap();
     let foreign = ReceiveRequest::new(other.buffer(8).unwrap());
@@ -439,7 +440,7 @@ fn a_full_queue_refuses_and_continues() {
             Err(refused) => break refused,
         }
     };
-    assert_eq!(posted, 16);
+    assert!(posted >= 16);
     assert_eq!(refused.error.errno(), libc::ENOMEM);
     for _ in 0..posted {
         ends[0].post(SendRequest::send_inline(*b"next")).unwrap();
