@@ -12,7 +12,7 @@ mod alone;
 mod ends;
 
 use alone::{Dice, Player, descriptors, receive_line, reply, role as my_role, threads};
-use ends::{End, connect_for, peer_is_at};
+use ends::{End, connect, connect_for, peer_is_at};
 use kit::abi::*;
 
 /// Requests of either side under way.
@@ -47,6 +47,9 @@ fn role() {
     let rounds = rounds.parse().expect("rounds");
     if way == "talk" {
         return talk(rounds);
+    }
+    if way == "burst" {
+        return burst(rounds);
     }
     let before = [descriptors(), threads()];
     loop {
@@ -140,6 +143,34 @@ fn talk(rounds: u64) {
         }
     };
     reply(&format!("status {status}"));
+    receive_line();
+}
+
+/// One end of an unreliable connection posts so many messages at once, as soon as it is connected;
+/// the other prints how many it receives.
+fn burst(count: u64) {
+    let end = End::new(IBV_QPT_UC);
+    let (number, _) = introduced(&end).expect("a peer");
+    connect(&end, number);
+    for id in 0..count {
+        end.post_recv(RECEIVE | id, 0, 65_536);
+    }
+    reply("connected");
+    receive_line().expect("go");
+    if end.number() < number {
+        for id in 0..count {
+            end.post_send(id, IBV_WR_SEND, 0, 65_536, 0, 0);
+        }
+        for _ in 0..count {
+            assert_eq!(end.completion().status, IBV_WC_SUCCESS);
+        }
+    } else {
+        for _ in 0..count {
+            let wc = end.completion();
+            assert_eq!((wc.status, wc.byte_len), (IBV_WC_SUCCESS, 65_536));
+        }
+        reply("received");
+    }
     receive_line();
 }
 
@@ -292,6 +323,33 @@ mod inside {
                 begins.end();
                 answers.end();
             }
+        }
+        no_process_is_left();
+    }
+
+    #[test]
+    #[ignore = "in_a_namespace runs it"]
+    fn messages_of_an_unreliable_connection_wait_for_the_link() {
+        if !alone::there() {
+            return;
+        }
+        for _ in 0..5 {
+            let mut players = [(); 2].map(|()| {
+                // More than are kept for a link that is not there yet.
+                let mut player = Player::start_with("burst 32", &[("UROCE_CARRIER", "shm")]);
+                let address = player.receive_line();
+                (player, address)
+            });
+            let first = |(_, of): &(Player, String)| -> u32 {
+                let number = of.split(' ').next().expect("a number");
+                number.parse().expect("a number")
+            };
+            players.sort_by_key(first);
+            introduce(&mut players);
+            let [(sends, _), (mut receives, _)] = players;
+            assert_eq!(receives.receive_line(), "received");
+            sends.end();
+            receives.end();
         }
         no_process_is_left();
     }

@@ -35,6 +35,7 @@ use super::binds::Binds;
 use super::counting::Counting;
 use super::destinations::Destinations;
 use super::host::Surroundings;
+use super::link_wait::link_wait;
 use super::requests::Posting;
 use super::resources::Resources;
 use super::route::Route;
@@ -57,14 +58,8 @@ use uroce_engine::qp::{Arrival, Config, QueuePair, Service, State};
 use uroce_engine::timer::Time;
 use uroce_engine::work::{Request, WorkRequest};
 
-/// Bytes from which on a request is worth a link by itself, and a moment's wait for it: by UDP it
-/// takes longer than both. By rows `ib_write_bw 64 KiB` of `cargo xtask bench uroce`, 1 MiB takes
-/// about 0.4 ms longer by UDP; [`shm::Links`] has the cost of a link.
-const LONG: u32 = 1 << 20;
 /// The least and the longest time between two attempts to leave the protocol path, in nanoseconds.
 const RETRIES: [u64; 2] = [1_000_000, 1_000_000_000];
-/// For how long after an attempt to have a link began such a request waits for it, in nanoseconds.
-const HOLD: u64 = 5_000_000;
 
 /// When requests that wait for the protocol are tried by the fast path. That costs a pause, so
 /// attempts in vain become rare.
@@ -404,24 +399,25 @@ impl Connection {
         self.route.requests_by_link() || self.peer.is_some() && self.move_requests(qp, now)
     }
 
-    /// A long request that is about to be posted is worth a link, and waits a moment for it.
+    /// A long request that is about to be posted is worth a link, and waits a moment for it. So
+    /// does each of an unreliable connection that nothing else carries.
     #[inline]
-    pub fn hold_if_long(&mut self, qp: &Resources, wr: &WorkRequest, now: Time) {
-        if !self.route.requests_by_link() && self.peer.is_none() {
-            self.hold_if_worthwhile(qp, wr, now);
+    pub fn hold_if_worthwhile(&mut self, qp: &Resources, wr: &WorkRequest, now: Time) {
+        if self.peer.is_none() && (!self.route.requests_by_link() || qp.service() == Service::Uc) {
+            self.hold(qp, wr, now);
         }
     }
 
     #[inline(never)]
-    fn hold_if_worthwhile(&mut self, qp: &Resources, wr: &WorkRequest, now: Time) {
-        let is_long = wr.data.length().is_some_and(|length| length >= LONG);
+    fn hold(&mut self, qp: &Resources, wr: &WorkRequest, now: Time) {
+        let wait = link_wait(qp.service(), wr, || qp.node().is_local_only());
         let is_local = self.path.as_ref().is_some_and(|path| path.local);
-        if !is_long || !is_local || !matches!(qp.service(), Service::Rc | Service::XrcInitiator) {
+        let Some(wait) = wait.filter(|_| is_local) else {
             return;
-        }
+        };
         let theirs = self.engine.attributes().dest_qp_num;
         let asked = qp.node().ask_for_link(theirs);
-        let until = asked.map(|asked| asked.plus(HOLD));
+        let until = asked.map(|asked| asked.plus(wait));
         if let Some(until) = until.filter(|until| now < *until) {
             self.hold = Some(until);
             self.engine.pause(true);

@@ -36,6 +36,7 @@ mod endpoint;
 mod fast_path;
 mod handle;
 mod host;
+mod link_wait;
 mod locked;
 mod multicast;
 mod requests;

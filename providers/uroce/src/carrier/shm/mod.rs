@@ -21,7 +21,8 @@
 //! *Connecting* (`rendezvous`) never blocks. It begins when a link is worth its cost (`traffic`),
 //! or when the peer begins. Until a link exists, packets use UDP. With `UROCE_CARRIER=shm`,
 //! connecting begins at once, and packets wait for the link, up to 1 MiB for each process and 16
-//! MiB in total, and are lost beyond that.
+//! MiB in total, and are lost beyond that. Requests of unreliable connections, which nothing
+//! repeats, wait before they become packets (`qp::link_wait`).
 //!
 //! *Rings* (`ring`). A record begins at a multiple of 64 bytes and does not wrap around. Its first
 //! word is written last, so one cache line carries a short message and its arrival. The consumer

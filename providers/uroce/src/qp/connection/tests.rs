@@ -6,11 +6,58 @@ fn in_a_namespace() {
     namespace::run("qp::connection::tests::inside::", &[], &[]);
 }
 
+/// Runs the tests of [`only_by_links`], where nothing but links leads to processes of this host.
+#[test]
+fn in_a_namespace_by_shm() {
+    let environment = [("UROCE_CARRIER", "shm")];
+    namespace::run_with(
+        "qp::connection::tests::only_by_links::",
+        &[],
+        &[],
+        &environment,
+    );
+}
+
+mod only_by_links {
+    use super::super::*;
+    use crate::carrier::registry::Registry;
+    use crate::clock;
+    use crate::namespace::there;
+    use crate::qp::tests::end::End;
+    use uroce_engine::work::Request;
+
+    #[test]
+    #[ignore = "run by in_a_namespace_by_shm"]
+    fn a_request_of_an_unreliable_connection_waits_for_the_link() {
+        if !there() {
+            return;
+        }
+        let silent = Registry::claim(true).expect("a slot");
+        let links = shm::Links::AtOnce;
+        let _directory = shm::Directory::open(&silent, links).expect("a directory");
+        for (service, holds) in [(Service::Uc, true), (Service::Rc, false)] {
+            let end = End::new(service);
+            end.connect(qpn::number(silent.slot(), 1));
+            let qp = end.state.resources();
+            let connection = &mut end.state.locked.lock().connection;
+            let now = clock::now();
+            connection.hold_if_worthwhile(qp, &WorkRequest::new(1, Request::Send), now);
+            let until = connection.hold;
+            assert_eq!(until.is_some(), holds, "{service:?}");
+            if let Some(until) = until {
+                connection.end_hold_on_time(until);
+                assert!(connection.hold.is_none(), "the peer had its time");
+            }
+        }
+    }
+}
+
 mod inside {
     use super::super::*;
     use crate::carrier::registry::Registry;
     use crate::clock;
     use crate::namespace::there;
+    use crate::qp::link_wait::LONG;
     use crate::qp::tests::end::{End, av, pair};
     use uroce_engine::work::{Data, Request, Sge};
 
@@ -104,16 +151,16 @@ mod inside {
             ..WorkRequest::new(1, Request::Send)
         };
         let now = clock::now();
-        connection.hold_if_long(qp, &request(LONG - 1), now);
+        connection.hold_if_worthwhile(qp, &request(LONG - 1), now);
         assert!(connection.hold.is_none(), "UDP will do");
-        connection.hold_if_long(qp, &request(LONG), now);
+        connection.hold_if_worthwhile(qp, &request(LONG), now);
         let until = connection.hold.expect("it waits");
         assert_eq!(connection.deadline(), Some(until));
         connection.end_hold_on_time(now);
         assert!(connection.hold.is_some(), "not yet");
         connection.end_hold_on_time(until);
         assert!(connection.hold.is_none());
-        connection.hold_if_long(qp, &request(LONG), until);
+        connection.hold_if_worthwhile(qp, &request(LONG), until);
         assert!(connection.hold.is_none(), "the peer had its time");
     }
 

@@ -196,7 +196,7 @@ impl EagerSender {
     ) {
         // The request uses receive requests of the peer's.
         self.window.invalidate();
-        connection.hold_if_long(qp, &wr, now);
+        connection.hold_if_worthwhile(qp, &wr, now);
         connection.begin_retries(now);
         let (engine, mut host) = connection.split(qp, now);
         // Refused only in a state that it cannot have come to since it was asked.

@@ -199,6 +199,12 @@ impl End {
         attr.timeout = 14;
         attr.retry_cnt = 7;
         attr.rnr_retry = 7;
+        const RELIABLE: u32 = IBV_QP_MAX_DEST_RD_ATOMIC
+            | IBV_QP_MIN_RNR_TIMER
+            | IBV_QP_TIMEOUT
+            | IBV_QP_RETRY_CNT
+            | IBV_QP_RNR_RETRY
+            | IBV_QP_MAX_QP_RD_ATOMIC;
         let init = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         let rtr = IBV_QP_AV
             | IBV_QP_PATH_MTU
@@ -215,6 +221,10 @@ impl End {
         for (state, mask) in steps.into_iter().filter(|(state, _)| *state <= last) {
             attr.qp_state = state;
             let mask = IBV_QP_STATE | mask;
+            let mask = match self.state.resources().service() {
+                Service::Uc => mask & !RELIABLE,
+                _ => mask,
+            };
             self.state.modify(&attr, mask).expect("modified");
         }
     }
