@@ -408,14 +408,12 @@ impl OneSided {
         let attributes = connection.engine().attributes();
         let theirs = attributes.dest_qp_num;
         let index = qpn::index_of(theirs);
-        let region = self.mapped.upgrade().filter(|_| part.plain);
+        let region = part.plain.then(|| self.region_of(request.rkey)).flatten();
+        let copy = (part.length, region.is_some());
         let what = (index, request.rkey >> 8);
-        let claim = peer.claim(
-            directory.generation(),
-            what,
-            (part.length, region.is_some()),
-        )?;
+        let claim = peer.claim(directory.generation(), what, copy)?;
         let shown = *look(&mut self.cached, peer.segment(), (index, request.rkey))?;
+        // The key may be another region's by now.
         let region = region.filter(|region| region.is_of(&shown));
         let Shown { gate, key, .. } = shown;
         let ours = gate.peer == qp.number
@@ -455,6 +453,13 @@ impl OneSided {
         // Part of it, or nothing: the memory was taken away, by the application that registered it
         // or as it was deregistered. The protocol path begins anew, and finds the same.
         (moved == part.length).then_some(())
+    }
+
+    /// The region of a key, if it was mapped last.
+    #[inline]
+    fn region_of(&self, rkey: u32) -> Option<Arc<MappedRegion>> {
+        let region = self.mapped.upgrade()?;
+        (region.rkey() == rkey).then_some(region)
     }
 
     /// The kernel has copied once more for a key, whose region may be one that can be mapped.

@@ -64,6 +64,14 @@ impl MappedRegion {
         (shown.rkey(), shown.key_count()) == self.key
     }
 
+    /// The key that it has.
+    #[must_use]
+    #[inline]
+    pub fn rkey(&self) -> u32 {
+        let (rkey, _) = self.key;
+        rkey
+    }
+
     /// Writes bytes to an address of the peer, the last ones after all others; returns how many.
     ///
     /// # Errors
@@ -182,4 +190,110 @@ fn map(process: Pid, shown: &Shown) -> Result<MappedRegion> {
         key: (shown.rkey(), shown.key_count()),
         used: AtomicBool::new(true),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::onesided::{Gate, Key};
+    use super::super::segment::{PeerSegment, Segment};
+    use super::*;
+    use kit::sys::scratch::Scratch;
+    use kit::sys::shared::Shared;
+    use rustix::process::getpid;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    const INDEX: u32 = 3;
+    const RKEY: u32 = 1 << 8 | 7;
+
+    /// A region of this process, as its peers are shown it.
+    fn show(segment: &Segment, seen: &PeerSegment, address: usize, length: usize) -> Shown {
+        let gate = Gate {
+            peer: 1,
+            generation: 2,
+            pd: 4,
+            pkey: 0xffff,
+            write: true,
+            read: true,
+            awaits_use: false,
+            credits: false,
+        };
+        let key = Key {
+            tag: 7,
+            access: 6,
+            pd: Some(4),
+            qpn: None,
+            base: 0,
+            length: u64::try_from(length).expect("64 bits"),
+            address: u64::try_from(address).expect("64 bits"),
+        };
+        segment.show_gate(INDEX, Some(gate));
+        segment.show_key(RKEY >> 8, Some(key));
+        seen.shown(INDEX, RKEY).expect("shown")
+    }
+
+    /// The region, once another search is permitted.
+    fn get(regions: &MappedRegions, shown: &Shown) -> (Arc<MappedRegion>, bool) {
+        loop {
+            if let Some(found) = regions.get(getpid(), shown) {
+                return found;
+            }
+        }
+    }
+
+    #[test]
+    fn a_region_is_mapped_until_it_is_idle_or_its_key_changes() {
+        let (segment, fd) = Segment::create(5, 9).expect("a segment");
+        let seen = PeerSegment::map(fd.as_fd(), 5, 9).expect("mapped");
+        let (memory, _file) = Shared::create(c"uroce-test", 1 << 16).expect("memory");
+        let start = memory.words().as_ptr().addr();
+        let shown = show(&segment, &seen, start + 8, 1000);
+        let regions = MappedRegions::default();
+        let (region, is_new) = get(&regions, &shown);
+        assert!(is_new && region.is_of(&shown) && region.rkey() == RKEY);
+        let address = shown.key.address;
+        assert_eq!(region.write(address + 8, Source::Bytes(&[1; 8])), Ok(8));
+        assert_eq!(memory.words()[2].load(SeqCst), u64::from_ne_bytes([1; 8]));
+        let here = Scratch::new(1).expect("memory").memory();
+        let piece = here.part(0, 8).expect("there");
+        assert_eq!(region.read(address + 8, &[piece]), Ok(8));
+        assert_eq!(
+            here.word(0).expect("there").load(),
+            u64::from_ne_bytes([1; 8])
+        );
+        for outside in [address - 1, address + 993] {
+            assert!(region.write(outside, Source::Bytes(&[1; 8])).is_err());
+            assert!(region.read(outside, &[piece]).is_err());
+        }
+        let (again, is_new) = get(&regions, &shown);
+        assert!(!is_new && Arc::ptr_eq(&again, &region));
+        drop(again);
+        let other = show(&segment, &seen, start, 1000);
+        assert!(!region.is_of(&other));
+        let (changed, is_new) = get(&regions, &other);
+        assert!(is_new && changed.is_of(&other));
+        assert_eq!(Arc::strong_count(&region), 1, "forgotten");
+        assert!(regions.forget_idle(), "it was used");
+        assert_eq!(changed.write(other.key.address, Source::Bytes(&[2])), Ok(1));
+        assert!(regions.forget_idle(), "and again");
+        assert!(!regions.forget_idle());
+        assert_eq!(Arc::strong_count(&changed), 1, "forgotten");
+    }
+
+    #[test]
+    fn memory_that_cannot_be_mapped_is_looked_for_once() {
+        let (segment, fd) = Segment::create(5, 9).expect("a segment");
+        let seen = PeerSegment::map(fd.as_fd(), 5, 9).expect("mapped");
+        let private = Scratch::new(1).expect("memory").memory();
+        let shown = show(&segment, &seen, private.address(), private.length());
+        let regions = MappedRegions::default();
+        assert!(regions.get(getpid(), &shown).is_none());
+        let searched = regions.0.lock().searched;
+        assert!(regions.get(getpid(), &shown).is_none());
+        let state = regions.0.lock();
+        assert_eq!(state.searched, searched);
+        assert!(matches!(
+            state.by_key.get(&RKEY),
+            Some(Found::Nothing(count)) if *count == shown.key_count()
+        ));
+    }
 }
