@@ -107,18 +107,19 @@ fn a_batch_that_does_not_fit_comes_back() {
     assert_eq!(back.len(), usize::try_from(capacity).unwrap() + 1);
     let buffers = back.into_iter().map(|one| one.into_segments().len());
     assert!(buffers.into_iter().all(|count| count == 1));
-    // What the device refuses comes back, too: three pieces, where two are allowed.
+    // What the device refuses comes back, too: one piece more than is allowed.
+    let most = ends[0].attributes().unwrap().send_segments;
     let mut batch = ends[0].batch();
     batch.push(send(1)).unwrap();
-    let pieces = || filled(&pd, b"piece");
-    batch
-        .push(SendRequest::send(pieces()).and(pieces()).and(pieces()))
-        .unwrap();
+    let piece = || filled(&pd, b"piece");
+    let many = (0..most).fold(SendRequest::send(piece()), |one, _| one.and(piece()));
+    batch.push(many).unwrap();
     let refused = batch.post().unwrap_err();
     assert_eq!(refused.error.errno(), libc::EINVAL);
     let back = refused.into_request().unwrap();
     let pieces = back.into_iter().map(|one| one.into_segments().len());
-    assert_eq!(pieces.collect::<Vec<_>>(), [1, 3]);
+    let most = usize::try_from(most).unwrap();
+    assert_eq!(pieces.collect::<Vec<_>>(), [1, most + 1]);
     assert_eq!(ends[0].attributes().unwrap().state, State::ReadyToSend);
     assert!(queues[0].poll().unwrap().is_empty());
 }
