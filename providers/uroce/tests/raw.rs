@@ -242,7 +242,7 @@ mod inside {
             post(&a, 1, IBV_WR_SEND, Data::Sges(&short)),
             post(&a, 1, IBV_WR_SEND_WITH_IMM, Data::Sges(&[a.sge(0, 60)])),
             post(&a, 1, IBV_WR_RDMA_WRITE, Data::Sges(&[a.sge(0, 60)])),
-            post(&a, 1, IBV_WR_SEND, Data::Sges(&[a.sge(0, 60); 3])),
+            post(&a, 1, IBV_WR_SEND, Data::Sges(&[a.sge(0, 60); 11])),
         ];
         assert_eq!(bad, [Err(Errno::INVAL); 4]);
         let early = End::of("lo", IBV_QPT_RAW_PACKET);
