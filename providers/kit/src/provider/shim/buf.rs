@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn a_buffer_is_memory_that_others_can_map() {
         let is_file = |addr: usize| {
-            let start = format!("{addr:x}-");
+            // As proc_pid_maps(5) has it: at least 8 digits.
+            let start = format!("{addr:08x}-");
             let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
             let mapping = maps.lines().find(|line| line.starts_with(&start));
             mapping.is_some_and(|line| line.contains("/memfd:"))
