@@ -241,6 +241,21 @@ mod inside {
         right.send_line("go");
     }
 
+    /// Two processes that begin, the one with the lower queue pair number first.
+    fn introduced_by_number(role: &str, carrier: &str) -> [(Player, String); 2] {
+        let mut players = [(); 2].map(|()| {
+            let mut player = Player::start_with(role, &[("UROCE_CARRIER", carrier)]);
+            let address = player.receive_line();
+            (player, address)
+        });
+        players.sort_by_key(|(_, of)| -> u32 {
+            let number = of.split(' ').next().expect("a number");
+            number.parse().expect("a number")
+        });
+        introduce(&mut players);
+        players
+    }
+
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn a_killed_process_is_found_out_and_leaves_nothing() {
@@ -305,18 +320,7 @@ mod inside {
         }
         for carrier in ["udp", "shm"] {
             for round in 0..5 {
-                let mut players = [(); 2].map(|()| {
-                    let environment = [("UROCE_CARRIER", carrier)];
-                    let mut player = Player::start_with("talk 20", &environment);
-                    let address = player.receive_line();
-                    (player, address)
-                });
-                let first = |(_, of): &(Player, String)| -> u32 {
-                    let number = of.split(' ').next().expect("a number");
-                    number.parse().expect("a number")
-                };
-                players.sort_by_key(first);
-                introduce(&mut players);
+                let players = introduced_by_number("talk 20", carrier);
                 let [(begins, _), (mut answers, _)] = players;
                 let good = format!("status {IBV_WC_SUCCESS}");
                 assert_eq!(answers.receive_line(), good, "{carrier} {round}");
@@ -334,18 +338,8 @@ mod inside {
             return;
         }
         for _ in 0..5 {
-            let mut players = [(); 2].map(|()| {
-                // More than are kept for a link that is not there yet.
-                let mut player = Player::start_with("burst 32", &[("UROCE_CARRIER", "shm")]);
-                let address = player.receive_line();
-                (player, address)
-            });
-            let first = |(_, of): &(Player, String)| -> u32 {
-                let number = of.split(' ').next().expect("a number");
-                number.parse().expect("a number")
-            };
-            players.sort_by_key(first);
-            introduce(&mut players);
+            // More than are kept for a link that is not there yet.
+            let players = introduced_by_number("burst 32", "shm");
             let [(sends, _), (mut receives, _)] = players;
             assert_eq!(receives.receive_line(), "received");
             sends.end();
