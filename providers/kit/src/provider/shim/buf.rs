@@ -5,6 +5,7 @@ use crate::abi::{ibv_buf, ibv_pd};
 use crate::errno::{Errno, Result};
 use crate::provider::Provider;
 use crate::sys::device_memory::DeviceMemory;
+use crate::sys::memory;
 use crate::table::Given;
 use core::ffi::c_void;
 use core::ptr::with_exposed_provenance_mut;
@@ -28,25 +29,24 @@ pub(super) fn with_verbs<P: Provider>(others: Given) -> Given {
     }
 }
 
-fn make(pd: *mut ibv_pd, size: usize) -> Result<Box<Buffer>> {
+fn make(pd: *mut ibv_pd, size: usize) -> Result<(*mut Buffer, *mut c_void)> {
     // The kernel rounds up to pages, and must not come to 0 by that.
     if isize::try_from(size).is_err() {
         return Err(Errno::NOMEM);
     }
     let memory = DeviceMemory::new(size)?;
+    let addr = with_exposed_provenance_mut(memory.address());
     let buf = ibv_buf {
-        addr: with_exposed_provenance_mut(memory.address()),
+        addr,
         size,
         pd,
         dmabuf_fd: -1,
     };
-    Ok(Box::new(Buffer { buf, memory }))
+    Ok((memory::new(Buffer { buf, memory })?, addr))
 }
 
 unsafe extern "C" fn alloc(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void {
-    let made = make(pd, size).map(|made| {
-        let addr = made.buf.addr;
-        let made: *mut Buffer = Box::into_raw(made);
+    let made = make(pd, size).map(|(made, addr)| {
         // SAFETY: the library passes room for a pointer. The structure begins with the buffer.
         unsafe { buf.write(made.cast()) };
         addr
@@ -57,8 +57,10 @@ unsafe extern "C" fn alloc(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf)
 unsafe extern "C" fn free(buf: *mut ibv_buf) {
     let buffer: *mut Buffer = buf.cast();
     // SAFETY: the caller passes a buffer of `alloc`, which it uses no more.
-    let buffer = unsafe { Box::from_raw(buffer) };
-    drop(buffer.memory);
+    unsafe {
+        buffer.drop_in_place();
+        memory::free(buffer.cast());
+    }
 }
 
 #[cfg(test)]
@@ -76,15 +78,18 @@ mod tests {
         };
         // Another test may have all files that a process opens, for a moment.
         let (made, addr) = loop {
-            let made = make(core::ptr::null_mut(), 100).expect("a buffer");
-            let addr = made.buf.addr.addr();
-            if is_file(addr) {
-                break (made, addr);
+            let (made, addr) = make(core::ptr::null_mut(), 100).expect("a buffer");
+            if is_file(addr.addr()) {
+                break (made, addr.addr());
             }
+            // SAFETY: made by `make`, as `alloc` does, and not used any more.
+            unsafe { free(made.cast()) };
         };
-        assert_eq!((made.buf.size, made.buf.dmabuf_fd), (100, -1));
-        // SAFETY: made by `make`, as `alloc` does, and not used any more.
-        unsafe { free(Box::into_raw(made).cast()) };
+        // SAFETY: the buffer is there, and nothing else refers to it.
+        let buf = unsafe { (*made).buf };
+        assert_eq!((buf.addr.addr(), buf.size, buf.dmabuf_fd), (addr, 100, -1));
+        // SAFETY: as above.
+        unsafe { free(made.cast()) };
         assert!(!is_file(addr));
         for wrong in [0, usize::MAX, usize::MAX / 2] {
             assert!(make(core::ptr::null_mut(), wrong).is_err());
