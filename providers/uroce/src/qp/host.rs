@@ -71,6 +71,10 @@ impl Surroundings<'_> {
             self.writes = Some(writes);
             return Err(Fault);
         }
+        if writes.join((rkey, address), data) {
+            self.writes = Some(writes);
+            return Ok(true);
+        }
         let combines = self
             .memory()
             .combines_writes(self.peer(), rkey, address, data);

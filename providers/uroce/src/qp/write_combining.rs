@@ -5,7 +5,8 @@
 //! payloads of packets that came together, and that continue each other, are collected, at once in
 //! the file that preadv(2) reads, and written together.
 //!
-//! *Invariants.* Rights are checked for each packet when it comes. The collected bytes are written
+//! *Invariants.* Rights are checked when a message begins, when a payload comes that continues no
+//! others, and for all that were collected when they are written. The collected bytes are written
 //! before anything else that the packets cause (completion, event, atomic operation,
 //! invalidation), and before the packets' acknowledgements are taken. If the region has been
 //! deregistered between the check and the write, the engine learns the PSN of the first packet that
@@ -48,8 +49,12 @@ impl WriteCombining {
         known == rkey && next == Some(address)
     }
 
-    /// Adds the payload of a packet. `write` is called with the bytes collected before, if this
-    /// does not continue them, or finds no room behind them.
+    /// Adds the payload of a packet, if it continues those that were collected, and there is room.
+    pub fn join(&mut self, place: Start, data: &[u8]) -> bool {
+        self.is_continued_by(place) && self.collected.add(data)
+    }
+
+    /// Adds the payload of a packet that does not join the others. `write` is called with those.
     pub fn add<E>(
         &mut self,
         psn: Psn,
@@ -57,9 +62,6 @@ impl WriteCombining {
         data: &[u8],
         write: impl FnOnce(Start, &Staged) -> Result<(), E>,
     ) {
-        if self.is_continued_by(place) && self.collected.add(data) {
-            return;
-        }
         self.flush(write);
         if self.collected.add(data) {
             self.first = Some((place, psn));
@@ -117,6 +119,9 @@ mod tests {
         let mut combining = combining();
         let mut writes = Writes::new();
         for (psn, (rkey, address, data)) in (0..).map(Psn::new).zip(payloads) {
+            if combining.join((*rkey, *address), data) {
+                continue;
+            }
             combining.add(psn, (*rkey, *address), data, |(rkey, address), bytes| {
                 writes.push((rkey, address, bytes.copy(0)));
                 Ok::<_, ()>(())
@@ -167,7 +172,9 @@ mod tests {
     fn a_failure_is_remembered() {
         let mut combining = combining();
         let mut add = |psn, address| {
-            combining.add(Psn::new(psn), (7, address), b"a", |_, _| Err(()));
+            if !combining.join((7, address), b"a") {
+                combining.add(Psn::new(psn), (7, address), b"a", |_, _| Err(()));
+            }
             combining.failed
         };
         assert_eq!(add(3, 1), None, "nothing was written yet");
