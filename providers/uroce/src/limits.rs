@@ -33,8 +33,7 @@ pub const LEAST_INLINE: [u32; 2] = [60, 28];
 pub const MAX_QP: u32 = 1 << qpn::INDEX_BITS;
 /// `max_rwq_indirection_table_size`: work queues of a table.
 pub const MAX_TABLE: usize = 1 << 12;
-/// Request packets of one queue pair in flight on a short path, and to a peer that does not report
-/// missing packets.
+/// Request packets of one queue pair in flight to a peer that does not report missing packets.
 pub const MAX_IN_FLIGHT: u32 = 128;
 
 /// `vendor_id` of devices without one (24 bits, as an OUI), which soft-RoCE in the kernel has too.

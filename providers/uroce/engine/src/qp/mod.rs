@@ -37,7 +37,7 @@ pub struct Config {
     pub shared_receives: bool,
     /// The port's MTU: that of datagrams, and the most that `path_mtu` may be.
     pub port_mtu: Mtu,
-    /// The most request packets under way unacknowledged.
+    /// The most request packets in flight to a peer that does not report missing packets.
     pub max_in_flight: u32,
 }
 

@@ -45,8 +45,8 @@
 //! A peer without receive requests (RNR) says nothing about the path.
 //!
 //! *Bounds.* A peer that reports missing packets may get as many packets as it keeps behind a
-//! missing one, at most [`MOST_BYTES`]; others lose all packets behind a lost one, and get no more
-//! than [`BYTES`]. Messages of fewer than [`LONG`] packets have at most [`OF_SHORT`] in flight on a
+//! missing one, at most [`MOST_BYTES`], and on a near path [`BYTES`] and [`PACKETS`]; others lose
+//! all packets behind a lost one, and get fewer. Messages of fewer than [`LONG`] packets have at most [`OF_SHORT`] in flight on a
 //! near path, so that requests that waited for one acknowledgement are sent together, unless the
 //! host has short requests wait for others ([`super::batching`]). On a near
 //! path reads and atomics may request four times as many response packets, up to 256: the side that
@@ -69,6 +69,9 @@ const NEAR: u32 = 500_000;
 /// limits (a `net.core.rmem_max` of 208 KiB is doubled, and part of it counts overhead of packets).
 /// If the receiver is the slower side, all of the window waits there.
 const BYTES: u32 = 384 << 10;
+/// And at most so many packets, because each takes room of its own in that socket where the
+/// receiver's kernel does not join them.
+const PACKETS: u32 = 384;
 /// Maximum bytes in flight on a far path.
 const MOST_BYTES: u32 = 16 << 20;
 /// Messages of fewer packets than this are short, and at most so many of their packets are in
@@ -143,8 +146,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// At most so many packets on a near path, of so many bytes of payload. `una` is the first PSN
-    /// that is not acknowledged.
+    /// At most so many packets to a peer that does not report missing ones, of so many bytes of
+    /// payload. `una` is the first PSN that is not acknowledged.
     pub(super) fn new(max: u32, payload: u32, una: Psn) -> Self {
         let most_near = max.min(BYTES / payload.max(1)).max(MIN);
         Self {
@@ -171,6 +174,8 @@ impl Window {
 
     /// The peer reports missing packets.
     pub(super) fn open(&mut self, payload: u32) {
+        let near = (BYTES / payload.max(1)).min(PACKETS);
+        self.most_near = self.most_near.max(near);
         let most = (MOST_BYTES / payload.max(1)).min(MOST_PACKETS);
         self.most = most.max(self.most_near);
         self.reports = true;
@@ -448,7 +453,8 @@ mod tests {
 
     #[test]
     fn a_near_path_ends_at_its_bytes() {
-        for (payload, packets) in [(256, 128), (1024, 128), (2048, 128), (4096, 96)] {
+        let requests_of = |packets: u32| [256, 256, packets.max(256) / 2, packets.max(256) / 4];
+        for (payload, packets) in [(256, 384), (1024, 384), (2048, 192), (4096, 96)] {
             let mut path = Path::new(payload);
             for _ in 0..100 {
                 path.round(20_000);
@@ -457,9 +463,10 @@ mod tests {
             assert_eq!(window.size(), packets);
             let before = [LONG, LONG - 1].map(|length| window.before(length));
             assert_eq!(before, [packets, OF_SHORT]);
-            assert_eq!(window.responses(), 256);
-            let requests = [0, 1, 2, 4, 128].map(|reads| window.request(reads));
-            assert_eq!(requests, [256, 256, 128, 64, 64]);
+            assert_eq!(window.responses(), packets.max(256));
+            let requests = [0, 1, 2, 4].map(|reads| window.request(reads));
+            assert_eq!(requests, requests_of(packets));
+            assert_eq!(window.request(128), window.request(4));
         }
     }
 
@@ -468,13 +475,13 @@ mod tests {
         let mut path = Path::new(1024);
         path.round(20_000);
         path.window.on_loss(false);
-        assert_eq!(path.window.size(), 64);
+        assert_eq!(path.window.size(), 72);
         for _ in 0..2 {
             path.round(20_000);
         }
-        assert_eq!(path.window.size(), 73);
+        assert_eq!(path.window.size(), 82);
         path.window.on_loss(true);
-        assert_eq!(path.window.size(), 52);
+        assert_eq!(path.window.size(), 58);
         for _ in 0..20 {
             path.window.on_loss(false);
         }
@@ -598,7 +605,7 @@ mod tests {
         while path.now < Time::from_nanos(20 * MEMORY) {
             path.round(40_000);
         }
-        assert_eq!(path.window.size(), START);
+        assert_eq!(path.window.size(), PACKETS);
     }
 
     #[test]
@@ -613,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_without_reports_gets_no_more_than_a_near_path() {
+    fn a_peer_without_reports_gets_few_packets() {
         let mut path = Path::new(4096);
         path.window = Window::new(128, 4096, path.psn);
         path.rounds(40, 1000, 10);
