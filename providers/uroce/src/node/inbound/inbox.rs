@@ -50,6 +50,8 @@ pub(in crate::node) struct Inbox {
     /// Whether this turn looks at everything: it is the first for long that looks at the sockets.
     is_late: bool,
     rings: Rings,
+    /// Bytes that came by the sockets.
+    received: u64,
 }
 
 impl Inbox {
@@ -66,7 +68,13 @@ impl Inbox {
             finds: 0,
             is_late: false,
             rings: Rings::new(),
+            received: 0,
         }
+    }
+
+    /// Bytes that have come by the sockets; the count wraps around.
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// Receives from the rings. Returns whether there was anything.
@@ -240,6 +248,7 @@ impl Inbox {
             connected,
             backlog,
             latest_icrcs,
+            received,
             ..
         } = self;
         let socket = match source {
@@ -257,6 +266,8 @@ impl Inbox {
         };
         for index in 0..count {
             if let Some(run) = receiver.received(index) {
+                let bytes = u64::try_from(run.data.len()).unwrap_or(0);
+                *received = received.wrapping_add(bytes);
                 sorter.sort(turn, &run, latest_icrcs, Some(backlog));
             }
         }

@@ -172,7 +172,9 @@ impl Sorter {
             let packet = parse(part.data);
             return packet.is_some_and(|one| self.deliver(turn, part, qpn, &[one]));
         }
-        let whole: Vec<_> = part.data.chunks(part.segment).filter_map(parse).collect();
+        let datagrams = part.data.chunks(part.segment);
+        let mut whole = Vec::with_capacity(datagrams.len());
+        whole.extend(datagrams.filter_map(parse));
         !whole.is_empty() && self.deliver(turn, part, qpn, &whole)
     }
 

@@ -6,6 +6,7 @@
 //! | `pass`, `lazy_pass` | the calls to queue pairs that one check leads to, and the sending at its end |
 //! | `deadlines`, `timers` | when a queue pair, or a task of the node, is due |
 //! | `thread`, `alarm`, `idle_backoff` | the progress thread, the events that wake it, and when it leaves the sockets to pollers |
+//! | `busy_poll` | when it looks for packets for a moment before it sleeps |
 //! | `moderation` | how often packets wake it while threads post |
 //! | `batches` | queue pairs whose requests wait for others, to leave together |
 //! | `watch` | descriptors that the progress thread waits on for others |
@@ -34,6 +35,9 @@
 //! ms: on one processor each turn of the thread stops the poller. It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
 //!
+//! A stream that no program polls for (RDMA writes, mostly) is received by the progress thread
+//! alone. It polls the sockets for up to 64 µs before it sleeps then (`busy_poll`).
+//!
 //! A poll that finds completions and leaves more in the queue counts as a poll, and one of eight
 //! looks for packets. A thread that works off the completions of many queue pairs would share its
 //! processor with the progress thread otherwise, which would receive further messages for receive
@@ -58,6 +62,7 @@
 
 pub(super) mod alarm;
 pub(super) mod batches;
+mod busy_poll;
 pub(super) mod deadlines;
 mod failing;
 pub(super) mod idle_backoff;

@@ -2,6 +2,7 @@
 //! there are any.
 
 use super::alarm::{PEERS, WATCHES, wait_exactly};
+use super::busy_poll::BusyPoll;
 use super::idle_backoff::{IdleBackoff, MILLISECOND};
 use super::moderation::Moderation;
 use super::poll::Progress;
@@ -115,6 +116,7 @@ fn run(node: &NodeInner) {
     let mut backoff = IdleBackoff::new(alarm);
     let posts = || alarm.posts.load(Relaxed);
     let mut moderation = Moderation::new(posts(), backoff.now);
+    let mut busy_poll = BusyPoll::default();
     while !alarm.stopping.load(SeqCst) {
         let woken = if backoff.is_on {
             let time = backoff.time(progress.is_hasty());
@@ -123,7 +125,7 @@ fn run(node: &NodeInner) {
                 look(transport, Some(0))
             })
         } else {
-            sleep(progress, backoff.now)
+            wait_for_some(progress, &mut busy_poll, backoff.now)
         };
         let woken = match woken {
             Ok(woken) => woken,
@@ -149,9 +151,10 @@ fn run(node: &NodeInner) {
         if backoff.is_on || !waited_for && is_theirs(transport) {
             continue;
         }
-        if !work(progress, woken.sources, backoff.now) {
+        let Some(bytes) = work(progress, woken.sources, backoff.now) else {
             continue;
-        }
+        };
+        busy_poll.received(bytes, clock::now().nanos());
         backoff.found_some();
         if waited_for {
             continue;
@@ -237,6 +240,21 @@ fn doze(transport: &Transport, nanos: u64) -> Result<u64> {
     };
     alarm.backing_off.store(false, SeqCst);
     waited.map(|()| clock::now().nanos().saturating_sub(began).min(nanos))
+}
+
+/// Waits for anything, since this time: awake for a moment, perhaps, and then asleep.
+fn wait_for_some(progress: &Progress, busy_poll: &mut BusyPoll, since: u64) -> Result<Woken> {
+    let deadlines = &progress.transport.deadlines;
+    let until = busy_poll.until().map(|until| until.min(deadlines.next()));
+    while until.is_some_and(|until| clock::now().nanos() < until) {
+        let woken = look(&progress.transport, Some(0))?;
+        if !woken.is_for_nothing() {
+            return Ok(woken);
+        }
+    }
+    let woken = sleep(progress, since);
+    busy_poll.woken(clock::now().nanos());
+    woken
 }
 
 /// Waits for anything, since this time.
@@ -336,18 +354,20 @@ fn serve_watches(node: &NodeInner) -> bool {
     events.iter().all(|event| event.data.u64() == BATCHES)
 }
 
-/// Receives from these sockets and the rings, executes expired deadlines, and returns whether there
-/// was anything. If a poller holds the inbox, it keeps it for a moment: waiting for it here would
+/// Receives from these sockets and the rings, executes expired deadlines, and returns how many bytes
+/// came by the sockets; `None` if there was nothing. If a poller holds the inbox, it keeps it for a moment: waiting for it here would
 /// stop the poller if both run on one processor.
-fn work(progress: &Progress, mut sources: Sources, now: u64) -> bool {
+fn work(progress: &Progress, mut sources: Sources, now: u64) -> Option<u64> {
     let Some(mut inbox) = progress.inbox.try_lock() else {
         // An interruption does no harm.
         let _ = doze(&progress.transport, LEFT);
-        return false;
+        return None;
     };
+    let before = inbox.received();
     let mut advance =
         |_: &usize| progress.advance(&mut inbox, Look::At(&mut sources, now), Caller::Node);
-    (0..PASSES).take_while(&mut advance).count() > 0
+    let passes = (0..PASSES).take_while(&mut advance).count();
+    (passes > 0).then(|| inbox.received().wrapping_sub(before))
 }
 
 #[cfg(test)]
