@@ -46,11 +46,11 @@
 //!
 //! *Bounds.* A peer that reports missing packets may get as many packets as it keeps behind a
 //! missing one, at most [`MOST_BYTES`], and on a near path [`BYTES`] and [`PACKETS`]; others lose
-//! all packets behind a lost one, and get fewer. Messages of fewer than [`LONG`] packets have at most [`OF_SHORT`] in flight on a
-//! near path, so that requests that waited for one acknowledgement are sent together, unless the
-//! host has short requests wait for others ([`super::batching`]). On a near
-//! path reads and atomics may request four times as many response packets, up to 256: the side that
-//! requested them is there to take them.
+//! all packets behind a lost one, and get fewer. Messages of fewer than [`LONG`] packets have at
+//! most [`OF_SHORT`] in flight on a near path, so that requests that waited for one acknowledgement
+//! are sent together, unless the host has short requests wait for others ([`super::batching`]). On
+//! a near path reads and atomics may request four times as many response packets, up to 256: the
+//! side that requested them is there to take them.
 //!
 //! No other file limits the number of packets in flight, but for the [`MOST_PACKETS`] that a peer
 //! keeps behind a missing one.
@@ -69,8 +69,8 @@ const NEAR: u32 = 500_000;
 /// limits (a `net.core.rmem_max` of 208 KiB is doubled, and part of it counts overhead of packets).
 /// If the receiver is the slower side, all of the window waits there.
 const BYTES: u32 = 384 << 10;
-/// And at most so many packets, because each takes room of its own in that socket where the
-/// receiver's kernel does not join them.
+/// And at most so many packets. Where the receiver's kernel does not join them, each one takes more
+/// room in that socket, and they may overflow it: see [`Window::on_loss`].
 const PACKETS: u32 = 384;
 /// Maximum bytes in flight on a far path.
 const MOST_BYTES: u32 = 16 << 20;
@@ -113,8 +113,11 @@ pub(super) struct Window {
     size: u32,
     /// The peer reports missing packets.
     reports: bool,
-    /// The most on a near path.
+    /// The most on a near path: at present, and at the beginning and after an overflow.
     most_near: u32,
+    safe_near: u32,
+    /// The most that is tried there.
+    tried_near: u32,
     /// The most on a far path.
     most: u32,
     /// It doubles each round.
@@ -151,6 +154,8 @@ impl Window {
     pub(super) fn new(max: u32, payload: u32, una: Psn) -> Self {
         let most_near = max.min(BYTES / payload.max(1)).max(MIN);
         Self {
+            safe_near: most_near,
+            tried_near: most_near,
             size: START.min(most_near),
             reports: false,
             most_near,
@@ -175,7 +180,8 @@ impl Window {
     /// The peer reports missing packets.
     pub(super) fn open(&mut self, payload: u32) {
         let near = (BYTES / payload.max(1)).min(PACKETS);
-        self.most_near = self.most_near.max(near);
+        self.tried_near = near.max(self.safe_near);
+        self.most_near = self.tried_near;
         let most = (MOST_BYTES / payload.max(1)).min(MOST_PACKETS);
         self.most = most.max(self.most_near);
         self.reports = true;
@@ -315,6 +321,7 @@ impl Window {
         if !std::mem::take(&mut self.was_late) {
             self.ahead /= 2;
         }
+        self.most_near = self.tried_near;
     }
 
     /// The size for the next round.
@@ -376,7 +383,11 @@ impl Window {
     }
 
     /// The path does not carry the packets in flight. The loss is known in time, or all was lost.
+    ///
+    /// A near path then gets no more than a peer that does not report losses, until the period
+    /// ends: the receiver's socket has overflowed.
     pub(super) fn on_loss(&mut self, in_time: bool) {
+        self.most_near = self.safe_near;
         if in_time {
             self.overflowed = self.all();
         }
@@ -487,6 +498,22 @@ mod tests {
         }
         assert_eq!((path.window.size(), path.window.before(1)), (MIN, MIN));
         assert_eq!((path.window.responses(), path.window.request(4)), (16, MIN));
+    }
+
+    #[test]
+    fn a_near_path_that_overflows_gets_less_for_a_while() {
+        let mut path = Path::new(1024);
+        let mut rounds = |path: &mut Path| {
+            for _ in 0..100 {
+                path.round(20_000);
+            }
+            path.window.size()
+        };
+        assert_eq!(rounds(&mut path), PACKETS);
+        path.window.on_loss(true);
+        assert_eq!(rounds(&mut path), START);
+        path.now = path.now.plus(MEMORY);
+        assert_eq!(rounds(&mut path), PACKETS);
     }
 
     #[test]

@@ -354,9 +354,9 @@ fn serve_watches(node: &NodeInner) -> bool {
     events.iter().all(|event| event.data.u64() == BATCHES)
 }
 
-/// Receives from these sockets and the rings, executes expired deadlines, and returns how many bytes
-/// came by the sockets; `None` if there was nothing. If a poller holds the inbox, it keeps it for a moment: waiting for it here would
-/// stop the poller if both run on one processor.
+/// Receives from these sockets and the rings, executes expired deadlines, and returns how many
+/// bytes came by the sockets; `None` if there was nothing. If a poller holds the inbox, it keeps it
+/// for a moment: waiting for it here would stop the poller if both run on one processor.
 fn work(progress: &Progress, mut sources: Sources, now: u64) -> Option<u64> {
     let Some(mut inbox) = progress.inbox.try_lock() else {
         // An interruption does no harm.
