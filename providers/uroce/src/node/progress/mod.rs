@@ -7,6 +7,7 @@
 //! | `deadlines`, `timers` | when a queue pair, or a task of the node, is due |
 //! | `thread`, `alarm`, `idle_backoff` | the progress thread, the events that wake it, and when it leaves the sockets to pollers |
 //! | `busy_poll` | when it looks for packets for a moment before it sleeps |
+//! | `poll_again` | whether it leaves packets to a thread that polled just now |
 //! | `moderation` | how often packets wake it while threads post |
 //! | `batches` | queue pairs whose requests wait for others, to leave together |
 //! | `watch` | descriptors that the progress thread waits on for others |
@@ -32,7 +33,8 @@
 //! still there afterwards, and 1 ms passes without a poll, the program polls rarely and spins on
 //! memory in between (`ib_write_lat`): the thread then stays awake until it has found nothing for
 //! 10 ms. Awake, it leaves packets to a poller that polled within 20 µs and polls again within 1
-//! ms: on one processor each turn of the thread stops the poller. It runs in short slices
+//! ms: on one processor each turn of the thread stops the poller. It does not wait for one that ran
+//! and did not poll (`poll_again`). It runs in short slices
 //! (sched_setattr(2), heeded since Linux 6.12) and at a nice value 10 lower, if the process may.
 //!
 //! A stream that no program polls for (RDMA writes, mostly) is received by the progress thread
@@ -70,6 +72,7 @@ pub(super) mod lazy_pass;
 mod moderation;
 pub(super) mod pass;
 pub(super) mod poll;
+mod poll_again;
 pub(super) mod thread;
 mod timers;
 pub(super) mod watch;

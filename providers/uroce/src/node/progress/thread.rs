@@ -6,6 +6,7 @@ use super::busy_poll::BusyPoll;
 use super::idle_backoff::{IdleBackoff, MILLISECOND};
 use super::moderation::Moderation;
 use super::poll::Progress;
+use super::poll_again::PollAgain;
 use super::watch::{BATCHES, KICK};
 use crate::carrier::shm::{Directory, LATE};
 use crate::clock;
@@ -43,6 +44,10 @@ const SLICE: u64 = 100_000;
 /// turn, for an acknowledgement, is then soon forgotten, and the next one does not wait for the
 /// program's slice.
 const FAVOUR: i32 = 10;
+/// How long the progress thread leaves the inbox to a poller that has it, at first; twice as long
+/// each time that a poller still has it, up to [`LEFT`]. The poller may have looked just before the
+/// packets came, and not look again.
+const SHORT_PAUSE: u64 = 32_000;
 /// Passes over the sockets in a row before the progress thread looks at other things.
 const PASSES: usize = 16;
 
@@ -117,6 +122,8 @@ fn run(node: &NodeInner) {
     let posts = || alarm.posts.load(Relaxed);
     let mut moderation = Moderation::new(posts(), backoff.now);
     let mut busy_poll = BusyPoll::default();
+    let mut poll_again = PollAgain::default();
+    let mut inbox_pause = 0;
     while !alarm.stopping.load(SeqCst) {
         let woken = if backoff.is_on {
             let time = backoff.time(progress.is_hasty());
@@ -148,12 +155,20 @@ fn run(node: &NodeInner) {
             backoff.found_some_left();
         }
         let waited_for = backoff.decide(alarm);
-        if backoff.is_on || !waited_for && is_theirs(transport) {
+        if backoff.is_on || !waited_for && is_theirs(transport, &mut poll_again) {
             continue;
         }
-        let Some(bytes) = work(progress, woken.sources, backoff.now) else {
-            continue;
+        let bytes = match work(progress, woken.sources, backoff.now) {
+            Work::Received(bytes) => bytes,
+            Work::Nothing => continue,
+            Work::Taken => {
+                inbox_pause = (2 * inbox_pause).clamp(SHORT_PAUSE, LEFT);
+                // An interruption does no harm.
+                let _ = doze(transport, inbox_pause);
+                continue;
+            }
         };
+        inbox_pause = 0;
         busy_poll.received(bytes, clock::now().nanos());
         backoff.found_some();
         if waited_for {
@@ -169,11 +184,31 @@ fn run(node: &NodeInner) {
 
 /// Whether pollers receive the packets: one polled just now, and one polls again. A wait for that
 /// which ends early shows nothing, and is repeated.
-fn is_theirs(transport: &Transport) -> bool {
-    let polls = || transport.alarm.polls.load(Relaxed);
-    let before = polls();
-    let again = |lasted| lasted < LEFT || polls() != before;
-    transport.alarm.was_looked_at() && doze(transport, LEFT).is_ok_and(again)
+fn is_theirs(transport: &Transport, poll_again: &mut PollAgain) -> bool {
+    let alarm = &transport.alarm;
+    if !alarm.was_looked_at() || !poll_again.is_expected() {
+        return false;
+    }
+    let before = alarm.polls.load(Relaxed);
+    let poller = alarm.poller();
+    let time = || poller.and_then(Thread::time);
+    let used = time();
+    let Ok(lasted) = doze(transport, LEFT) else {
+        return false;
+    };
+    if alarm.polls.load(Relaxed) != before {
+        poll_again.has_come();
+        return true;
+    }
+    if lasted >= LEFT && activity(ran(used, time()), || None) == Activity::Runs {
+        poll_again.has_not_come();
+    }
+    lasted < LEFT
+}
+
+/// How long a thread has run between two times.
+fn ran(before: Option<Duration>, after: Option<Duration>) -> Option<Duration> {
+    Some(after?.saturating_sub(before?))
 }
 
 /// Whether packets wait late in a backoff, and no thread polls although the one that polled last
@@ -197,8 +232,7 @@ pub(super) fn is_left(progress: &Progress, sources: Sources) -> bool {
         if progress.inbox.try_lock().is_none() {
             return false;
         }
-        let ran = time().zip(used).map(|(now, used)| now.saturating_sub(used));
-        match activity(ran, || poller.and_then(Thread::can_run)) {
+        match activity(ran(used, time()), || poller.and_then(Thread::can_run)) {
             Activity::Runs => {}
             Activity::Waits => return false,
             Activity::Sleeps => return true,
@@ -354,20 +388,29 @@ fn serve_watches(node: &NodeInner) -> bool {
     events.iter().all(|event| event.data.u64() == BATCHES)
 }
 
-/// Receives from these sockets and the rings, executes expired deadlines, and returns how many
-/// bytes came by the sockets; `None` if there was nothing. If a poller holds the inbox, it keeps it
-/// for a moment: waiting for it here would stop the poller if both run on one processor.
-fn work(progress: &Progress, mut sources: Sources, now: u64) -> Option<u64> {
+/// The outcome of a look for packets.
+enum Work {
+    Nothing,
+    /// A poller has the inbox.
+    Taken,
+    /// So many bytes came by the sockets, or something by the rings.
+    Received(u64),
+}
+
+/// Receives from these sockets and the rings, and executes expired deadlines. If a poller holds the
+/// inbox, it keeps it for a moment: waiting for it here would stop the poller if both run on one
+/// processor.
+fn work(progress: &Progress, mut sources: Sources, now: u64) -> Work {
     let Some(mut inbox) = progress.inbox.try_lock() else {
-        // An interruption does no harm.
-        let _ = doze(&progress.transport, LEFT);
-        return None;
+        return Work::Taken;
     };
     let before = inbox.received();
     let mut advance =
         |_: &usize| progress.advance(&mut inbox, Look::At(&mut sources, now), Caller::Node);
-    let passes = (0..PASSES).take_while(&mut advance).count();
-    (passes > 0).then(|| inbox.received().wrapping_sub(before))
+    match (0..PASSES).take_while(&mut advance).count() {
+        0 => Work::Nothing,
+        _ => Work::Received(inbox.received().wrapping_sub(before)),
+    }
 }
 
 #[cfg(test)]
