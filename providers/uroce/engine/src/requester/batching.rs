@@ -14,7 +14,11 @@
 const BUSY: u32 = 4;
 /// Requests that leave together without waiting for more.
 pub(super) const BATCH: usize = 32;
-/// Bytes of the longest message that waits: the copying of longer ones costs more than the call.
+/// The same in bytes: about as many as one run of packets has, which a call sends in one piece.
+const BATCH_BYTES: u32 = 63_000;
+/// Bytes of the longest message that waits. Several of them fit one run.
+const LONGEST: u32 = 16 << 10;
+/// Messages of more bytes have fewer packets in flight ([`super::congestion`]).
 pub(super) const SHORT: u32 = 1024;
 
 /// The state of a send queue, as far as batches depend on it.
@@ -26,12 +30,17 @@ pub(super) struct Load {
     pub waiting: usize,
     /// Bytes of the longest of them.
     pub longest: u32,
+    /// Bytes of all.
+    pub bytes: u32,
 }
 
 impl Load {
     /// Whether the requests that have not begun may wait for more.
     pub fn may_wait(self) -> bool {
-        self.under_way >= BUSY && self.waiting < BATCH && self.longest <= SHORT
+        self.under_way >= BUSY
+            && self.waiting < BATCH
+            && self.longest <= LONGEST
+            && self.bytes < BATCH_BYTES
     }
 }
 
@@ -39,11 +48,13 @@ impl Load {
 mod tests {
     use super::*;
 
-    fn may_wait(under_way: u32, waiting: usize, longest: u32) -> bool {
+    /// Of so many messages of one length.
+    fn may_wait(under_way: u32, waiting: usize, length: u32) -> bool {
         Load {
             under_way,
             waiting,
-            longest,
+            longest: length,
+            bytes: length * u32::try_from(waiting).unwrap_or(0),
         }
         .may_wait()
     }
@@ -62,8 +73,14 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_run_does_not_wait() {
+        assert!(may_wait(64, 7, 8192));
+        assert!(!may_wait(64, 8, 8192));
+    }
+
+    #[test]
     fn a_long_message_does_not_wait() {
-        assert!(may_wait(64, 1, SHORT));
-        assert!(!may_wait(64, 1, SHORT + 1));
+        assert!(may_wait(64, 1, LONGEST));
+        assert!(!may_wait(64, 1, LONGEST + 1));
     }
 }

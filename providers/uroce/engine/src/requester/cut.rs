@@ -12,9 +12,9 @@
 //! A message that differs from the one before is cut like that, if little is filled ([`LIKE`]):
 //! UCX's segments of a message have one length but for the last one.
 //!
-//! A write of whole MTUs has no room for the RETH, and is cut in the usual way. To fill its other
-//! packets up to the length of the first one makes runs fewer, but not faster: ib_write_bw of
-//! 64 KiB moved a tenth less by half as many runs.
+//! A write of whole MTUs has no room for the RETH. Its other packets are filled up to the length of
+//! the first one, or of the last one of a message with an immediate. ib_write_bw of 8 KiB moves
+//! three times as much by that, where the path MTU is 1024.
 
 use crate::wire::{imm_dt, reth};
 use crate::work::Request;
@@ -23,6 +23,8 @@ use crate::work::Request;
 const LIKE: u32 = 16;
 /// Packets of such a message at most.
 const FEW: u32 = 256;
+/// Packets of whole MTUs are filled by 1 of so many bytes at most.
+const FILLED: u32 = 32;
 /// The unit of lengths: packets end on so many bytes, and a filler has at least as many.
 const UNIT: u32 = 4;
 
@@ -81,13 +83,16 @@ impl Cut {
         worth.then_some((before, packets))
     }
 
-    /// Equal packets that are no longer than the MTU.
+    /// Equal packets that are no longer than the longest of the usual cut.
     fn even(request: &Request, length: u32, packets: u32, mtu: u32) -> Option<Self> {
         let (first, last) = extensions(request);
         let all = length.checked_add(first)?.checked_add(last)?;
         let body = all.div_ceil(packets).checked_next_multiple_of(UNIT)?;
         let usual = body == mtu && length == packets.checked_mul(mtu)?;
-        let fits = body <= mtu && body > first && !usual;
+        // Each packet has at most the MTU of payload, with or without extension headers.
+        let more = if body > mtu { first.max(last) } else { 0 };
+        let body = body.min(mtu) + more;
+        let fits = body > first && more <= mtu / FILLED && !usual;
         fits.then(|| u16::try_from(body).ok().map(Self)).flatten()
     }
 
@@ -183,13 +188,15 @@ mod tests {
             (Request::Send, 1025),
             (write.clone(), 8256),
             (write.clone(), 65000),
+            // There is no room for the RETH, or for the immediate.
+            (write, 65536),
+            (Request::SendImm(crate::wire::ImmDt { data: 1 }), 8192),
         ] {
             let all = packets(&request, length, 1024);
             let first = all[0].1;
             assert!(all.iter().all(|(_, filled)| *filled == first), "{all:?}");
         }
-        // There is no room for the RETH, or nothing to be made equal.
-        assert_eq!(Cut::equal(&write, 65536, 64, 1024), Cut::default());
+        // There is nothing to be made equal.
         assert_eq!(Cut::equal(&Request::Send, 65536, 64, 1024), Cut::default());
     }
 

@@ -390,7 +390,8 @@ impl Requester {
         if entry.wr.request.has_response() || self.since_ack_request >= every {
             return true;
         }
-        let limited = self.limit.is_some_and(|limit| limit.before(entry.ssn));
+        let limited = entry.wr.request.takes_receive()
+            && self.limit.is_some_and(|limit| limit.before(entry.ssn));
         if part.offset + 1 < entry.packets {
             return limited;
         }

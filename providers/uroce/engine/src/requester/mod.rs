@@ -170,17 +170,20 @@ impl Requester {
         // No more are looked at than may wait.
         let entries = self.queue.iter().rev().take(waiting.min(batching::BATCH));
         let mut longest = 0;
+        let mut bytes = 0u32;
         for entry in entries {
             if entry.wr.request.is_local() {
                 return false;
             }
             longest = longest.max(entry.length);
+            bytes = bytes.saturating_add(entry.length);
         }
         let asked = self.flight.saturating_sub(self.since_ack_request);
         let load = Load {
             under_way: if self.expects_answers() { asked } else { 0 },
             waiting,
             longest,
+            bytes,
         };
         load.may_wait()
     }

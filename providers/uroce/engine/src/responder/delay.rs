@@ -8,8 +8,9 @@
 //! responder. Between two ends of this make it leaves inside the answer
 //! ([`crate::wire::Piggyback`]), so that a message costs one packet.
 //!
-//! An acknowledgement waits at most 100 µs. It waits only if this side has sent a request for the
-//! previous message, has no other unacknowledged request, and owes no other reply. After a wait in
+//! An acknowledgement waits at most 100 µs. It waits only if it is that of a whole message, if this
+//! side has sent a request for the previous message, has no other unacknowledged request, and owes
+//! no response. After a wait in
 //! vain, the next acknowledgement is sent at once, and twice as many after each further one, up to
 //! 16, until a wait succeeds. None waits if the connection's timeout is under 1.6 ms. The carrier
 //! enables the delay: packets in a ring need no system call and do not wait.
@@ -44,8 +45,8 @@ impl Delay {
         self.wanted = wanted;
     }
 
-    /// An acknowledgement has fallen due, and waits if it is this side's turn to speak: it has
-    /// nothing else to answer, has sent a request for the message before, and no other.
+    /// A message's acknowledgement has fallen due, and waits if it is this side's turn to speak: it
+    /// has nothing else to answer, has sent a request for the message before, and no other.
     pub(super) fn begin(&mut self, now: Time, idle: bool, timeout: Option<u64>) {
         let spoke = std::mem::take(&mut self.spoke);
         self.until = Moment::NONE;

@@ -126,10 +126,12 @@ impl Responder {
         if headers.opcode.always_answered() || !headers.bth.ack_request {
             return;
         }
-        let idle = request.idle && !self.has_replies();
+        let idle = request.idle && self.replies.responses() == 0;
         self.push_ack(host);
-        let timeout = request.attributes.timeout.nanos();
-        self.delay.begin(request.now, idle, timeout);
+        if headers.opcode.operation().position().ends() {
+            let timeout = request.attributes.timeout.nanos();
+            self.delay.begin(request.now, idle, timeout);
+        }
     }
 
     /// Acknowledges all that was carried out.

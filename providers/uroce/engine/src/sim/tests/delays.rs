@@ -134,6 +134,55 @@ fn an_answer_without_room_for_it_is_followed_by_it() {
     }
 }
 
+/// Messages of several packets, to ends without receive requests: none of the packets but the last
+/// is acknowledged, so that the acknowledgement waits for the answer.
+#[test]
+fn long_messages_take_turns_as_short_ones_do() {
+    let mut world = talking(&Setup {
+        credits: true,
+        ..of_one_make()
+    });
+    let message = [
+        Operation::WriteFirst,
+        Operation::WriteMiddle,
+        Operation::WriteLast,
+    ];
+    send_long(&mut world, 0, 768);
+    assert_eq!(sent(&mut world, 0), message);
+    while world.link.next_arrival().is_some() {
+        arrive(&mut world);
+    }
+    for turn in 0..6 {
+        let side = (turn + 1) % 2;
+        assert_eq!(sent(&mut world, side), [], "turn {turn}");
+        send_long(&mut world, side, 768);
+        let packets = sent(&mut world, side);
+        assert_eq!(packets[..3], message);
+        assert_eq!(packets[3..], [Operation::Acknowledge]);
+        while world.link.next_arrival().is_some() {
+            arrive(&mut world);
+        }
+        assert_eq!(world.ends[1 - side].qp.outstanding(), 0);
+    }
+}
+
+/// The sender may wait for it before the rest of the message.
+#[test]
+fn the_middle_of_a_message_is_acknowledged_at_once() {
+    let mut world = talking(&of_one_make());
+    send_long(&mut world, 0, 40 * 256);
+    for _ in 0..20 {
+        let end = &mut world.ends[0];
+        let outgoing = end.qp.transmit(world.now, &mut end.host).expect("a packet");
+        let bytes = bytes_of(&outgoing, &end.host, 0).expect("readable");
+        world.link.send(world.now, 1, bytes);
+    }
+    while world.link.next_arrival().is_some() {
+        arrive(&mut world);
+    }
+    assert_eq!(sent(&mut world, 1), [Operation::Acknowledge]);
+}
+
 #[test]
 fn both_messages_complete_if_an_answer_with_it_inside_is_lost() {
     let mut world = after_a_message(&of_one_make());
