@@ -503,7 +503,7 @@ mod tests {
     #[test]
     fn a_near_path_that_overflows_gets_less_for_a_while() {
         let mut path = Path::new(1024);
-        let mut rounds = |path: &mut Path| {
+        let rounds = |path: &mut Path| {
             for _ in 0..100 {
                 path.round(20_000);
             }
