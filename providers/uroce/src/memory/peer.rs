@@ -114,6 +114,39 @@ impl Using<'_> {
     pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
         Scattering::new(self.keys, pd, self.mode).write_at(sges, offset, data)
     }
+
+    /// The same, of bytes that were collected for one piece.
+    ///
+    /// # Errors
+    /// [`Fault`] if the piece may not be written.
+    pub fn scatter_staged(&self, pd: PdId, lkey: u32, address: u64, staged: &Staged) -> Done {
+        let length = u64::try_from(staged.length()).map_err(|_| Fault)?;
+        self.keys.with(lkey, |entry| {
+            let at = entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
+            entry.space.write_staged(at, staged, self.accessor())
+        })
+    }
+
+    /// As [`Self::combines_writes`], for a local piece.
+    ///
+    /// # Errors
+    /// [`Fault`] if the piece may not be written.
+    pub fn combines_scatter(
+        &self,
+        pd: PdId,
+        lkey: u32,
+        address: u64,
+        data: &[u8],
+    ) -> Result<bool, Fault> {
+        let length = size(data)?;
+        if length == 0 {
+            return Ok(false);
+        }
+        self.keys.with(lkey, |entry| {
+            entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
+            Ok(entry.space.ignores_missing_pages())
+        })
+    }
 }
 
 /// Peers, by R_Keys of regions and windows.

@@ -536,7 +536,10 @@ impl Connection {
             engine.receive(now, &Arrival { packet, grh }, &mut host);
         }
         engine.settle(&mut host);
-        if let Some(writes) = host.writes.take() {
+        if let Some(mut writes) = host.writes.take() {
+            if writes.take_lost() {
+                qp.fail();
+            }
             qp.keys().unstage(writes.end());
         }
     }

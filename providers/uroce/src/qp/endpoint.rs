@@ -43,19 +43,22 @@ impl Endpoint for QpState {
     fn receive_batch(&self, now: Time, incoming: &[Incoming<'_>], caller: Caller) -> bool {
         let qp = &self.resources;
         let connected = matches!(qp.service(), Service::Rc | Service::Uc);
-        let combines = connected && incoming.iter().any(is_write);
+        let combines = connected && access_mode(qp, caller) == AccessMode::Faultable;
+        let mut sends = false;
         // Between two messages, the application may post a receive request for the second.
-        if !combines || access_mode(qp, caller) == AccessMode::Direct {
-            let mut sends = false;
-            for one in incoming {
+        for some in incoming.chunk_by(|before, _| !ends_receive(before)) {
+            if combines && some.len() > 1 && some.iter().any(has_data) {
+                let locked = &mut *self.locked.lock();
+                locked.connection.receive_combined(qp, now, some);
+                locked.after_protocol(qp, now);
+                sends = true;
+                continue;
+            }
+            for one in some {
                 sends |= self.receive(now, one, caller);
             }
-            return sends;
         }
-        let locked = &mut *self.locked.lock();
-        locked.connection.receive_combined(qp, now, incoming);
-        locked.after_protocol(qp, now);
-        true
+        sends
     }
 
     fn transmit(&self, now: Time, out: &mut Sender<'_>, caller: Caller) {
@@ -191,9 +194,17 @@ impl Endpoint for QpState {
     }
 }
 
-/// Whether a packet is part of an RDMA write.
-fn is_write(incoming: &Incoming<'_>) -> bool {
-    incoming.packet.headers.opcode.operation().kind() == Kind::Write
+/// Whether a packet's payload goes into memory.
+fn has_data(incoming: &Incoming<'_>) -> bool {
+    let kind = incoming.packet.headers.opcode.operation().kind();
+    matches!(kind, Kind::Write | Kind::Send | Kind::ReadResponse)
+}
+
+/// Whether a packet ends a message that takes a receive request.
+fn ends_receive(incoming: &Incoming<'_>) -> bool {
+    let operation = incoming.packet.headers.opcode.operation();
+    let takes = operation.kind() == Kind::Send || operation.has_immediate();
+    takes && operation.position().ends()
 }
 
 /// How memory is accessed for the queue pair by this caller: directly by the threads that post to

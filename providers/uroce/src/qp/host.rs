@@ -5,18 +5,20 @@ use super::binds::Binds;
 use super::counting::Counting;
 use super::destinations::Destinations;
 use super::resources::Resources;
-use super::write_combining::WriteCombining;
+use super::write_combining::{Target, WriteCombining};
 use crate::cq::Entry;
 use crate::memory::{AccessMode, PdId, Peer, Using};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
+use kit::sys::no_fault_copy::Staged;
 use uroce_engine::host::{
     Atomic, Fault, Host, LateFault, LocalAccess, NoReceive, ReceiveSource, RemoteAccess,
     RemoteRange,
 };
+use uroce_engine::outgoing::Gather;
 use uroce_engine::psn::Psn;
 use uroce_engine::timer::Time;
-use uroce_engine::work::{Completion, Event, Receive, Sge};
+use uroce_engine::work::{Completion, Event, Receive, Sge, Status};
 
 /// The surroundings of one queue pair, as its engine uses them in one call.
 pub struct Surroundings<'a> {
@@ -57,8 +59,16 @@ impl Surroundings<'_> {
     #[inline]
     pub fn flush_writes(&mut self) {
         if let Some(mut writes) = self.writes.take() {
-            writes.flush(|to, staged| self.memory().write_staged(self.peer(), to.0, to.1, staged));
+            writes.flush(|place, staged| self.write_staged(place, staged));
             self.writes = Some(writes);
+        }
+    }
+
+    fn write_staged(&self, place: Target, staged: &Staged) -> Result<(), Fault> {
+        let memory = self.memory();
+        match place {
+            Target::Remote(rkey, at) => memory.write_staged(self.peer(), rkey, at, staged),
+            Target::Local(lkey, at) => memory.scatter_staged(self.domain, lkey, at, staged),
         }
     }
 
@@ -71,7 +81,8 @@ impl Surroundings<'_> {
             self.writes = Some(writes);
             return Err(Fault);
         }
-        if writes.join((rkey, address), data) {
+        let place = Target::Remote(rkey, address);
+        if writes.join(place, data) {
             self.writes = Some(writes);
             return Ok(true);
         }
@@ -79,8 +90,8 @@ impl Surroundings<'_> {
             .memory()
             .combines_writes(self.peer(), rkey, address, data);
         if combines == Ok(true) {
-            writes.add(psn, (rkey, address), data, |to, staged| {
-                self.memory().write_staged(self.peer(), to.0, to.1, staged)
+            writes.add(psn, place, data, |place, staged| {
+                self.write_staged(place, staged)
             });
         }
         self.writes = Some(writes);
@@ -88,6 +99,42 @@ impl Surroundings<'_> {
             self.flush_writes();
         }
         combines
+    }
+
+    /// The same for a local piece. It has no PSN.
+    fn combine_local(&mut self, lkey: u32, address: u64, data: &[u8]) -> Result<bool, Fault> {
+        let combines = self
+            .memory()
+            .combines_scatter(self.domain, lkey, address, data);
+        if combines != Ok(true) {
+            self.flush_writes();
+            return combines;
+        }
+        let Some(mut writes) = self.writes.take() else {
+            return Ok(false);
+        };
+        let place = Target::Local(lkey, address);
+        if !writes.join(place, data) {
+            writes.add(Psn::new(0), place, data, |place, staged| {
+                self.write_staged(place, staged)
+            });
+        }
+        self.writes = Some(writes);
+        Ok(true)
+    }
+
+    fn scatter_combined(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
+        let length = u32::try_from(data.len()).map_err(|_| Fault)?;
+        let mut rest = data;
+        for piece in Gather::new(sges, offset, length) {
+            let take = usize::try_from(piece.length).map_err(|_| Fault)?;
+            let (now, later) = rest.split_at_checked(take).ok_or(Fault)?;
+            if !self.combine_local(piece.lkey, piece.address, now)? {
+                self.memory().scatter(self.domain, &[piece], 0, now)?;
+            }
+            rest = later;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(Fault) }
     }
 }
 
@@ -97,7 +144,9 @@ impl Host for Surroundings<'_> {
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, data: &[u8]) -> Result<(), Fault> {
-        self.flush_writes();
+        if self.writes.is_some() {
+            return self.scatter_combined(sges, offset, data);
+        }
         self.memory().scatter(self.domain, sges, offset, data)
     }
 
@@ -174,8 +223,13 @@ impl Host for Surroundings<'_> {
         self.counting.count(unseen);
     }
 
-    fn complete(&mut self, completion: Completion) {
+    fn complete(&mut self, mut completion: Completion) {
         self.flush_writes();
+        let lost = self.writes.as_mut().is_some_and(WriteCombining::take_lost);
+        if lost && completion.status == Status::Success {
+            completion.status = Status::LocProt;
+            self.qp.fail();
+        }
         self.counting.count(&completion);
         let entry = Entry::new(completion, self.qp.number).at(self.now);
         self.qp.complete(entry);

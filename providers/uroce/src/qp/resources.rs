@@ -211,6 +211,11 @@ impl Resources {
 impl Resources {
     /// A completion found its queue without room.
     pub fn overrun(&self) {
+        self.fail();
+    }
+
+    /// The queue pair is to fail as after an overrun.
+    pub fn fail(&self) {
         self.overran.store(true, Ordering::Relaxed);
     }
 

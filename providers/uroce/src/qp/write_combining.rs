@@ -1,31 +1,53 @@
-//! Write combining: payloads of RDMA writes that arrive together are written by one system call.
+//! Write combining: payloads that arrive together for one place are written by one system call.
 //!
 //! The progress thread writes to the application's memory by preadv(2), since the application may
 //! have unmapped it. With packets of 1 KiB, one call each takes half of that thread's time. So
 //! payloads of packets that came together, and that continue each other, are collected, at once in
-//! the file that preadv(2) reads, and written together.
+//! the file that preadv(2) reads, and written together: those of RDMA writes, and those for local
+//! pieces (of receive requests, and of responses to reads).
 //!
 //! *Invariants.* Rights are checked when a message begins, when a payload comes that continues no
-//! others, and for all that were collected when they are written. The collected bytes are written
-//! before anything else that the packets cause (completion, event, atomic operation,
-//! invalidation), and before the packets' acknowledgements are taken. If the region has been
-//! deregistered between the check and the write, the engine learns the PSN of the first packet that
-//! was not written ([`uroce_engine::host::Host::settle`]), and refuses that one.
+//! others or is for a local piece, and for all that were collected when they are written. The
+//! collected bytes are written before anything else that the packets cause (completion, event,
+//! atomic operation, invalidation), and before the packets' acknowledgements are taken. If the
+//! region has been deregistered between the check and the write, the engine learns the PSN of the
+//! first packet of an RDMA write that was not written ([`uroce_engine::host::Host::settle`]), and
+//! refuses that one. A program that deregisters memory of a local request gets its completion in
+//! error, and the queue pair fails.
 
 use kit::sys::no_fault_copy::Staged;
 use uroce_engine::psn::Psn;
 
-/// The place of a write: its R_Key, and the address of its first byte.
-type Start = (u32, u64);
+/// The place of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Of an RDMA write: its R_Key, and the address of its first byte.
+    Remote(u32, u64),
+    /// In a local piece: its L_Key, and the address.
+    Local(u32, u64),
+}
 
-/// The writes of packets that came together.
+impl Target {
+    /// The place so many bytes further on.
+    fn after(self, bytes: usize) -> Option<Self> {
+        let bytes = u64::try_from(bytes).ok()?;
+        Some(match self {
+            Self::Remote(rkey, address) => Self::Remote(rkey, address.checked_add(bytes)?),
+            Self::Local(lkey, address) => Self::Local(lkey, address.checked_add(bytes)?),
+        })
+    }
+}
+
+/// The payloads of packets that came together.
 pub(super) struct WriteCombining {
     /// Payloads that continue each other.
     collected: Staged,
     /// Where the first of them goes, and its packet; `None` if there are none.
-    first: Option<(Start, Psn)>,
-    /// The packet of the first one that could not be written.
+    first: Option<(Target, Psn)>,
+    /// The packet of the first RDMA write that could not be done.
     failed: Option<Psn>,
+    /// Payloads for a local piece were lost.
+    lost: bool,
 }
 
 impl WriteCombining {
@@ -36,50 +58,48 @@ impl WriteCombining {
             collected,
             first: None,
             failed: None,
+            lost: false,
         }
     }
 
-    fn is_continued_by(&self, (rkey, address): Start) -> bool {
-        let Some(((known, first), _)) = self.first else {
-            return false;
-        };
-        let next = u64::try_from(self.collected.length())
-            .ok()
-            .and_then(|length| first.checked_add(length));
-        known == rkey && next == Some(address)
-    }
-
     /// Adds the payload of a packet, if it continues those that were collected, and there is room.
-    pub fn join(&mut self, place: Start, data: &[u8]) -> bool {
-        self.is_continued_by(place) && self.collected.add(data)
+    pub fn join(&mut self, place: Target, data: &[u8]) -> bool {
+        let next = |(first, _): (Target, Psn)| first.after(self.collected.length());
+        self.first.and_then(next) == Some(place) && self.collected.add(data)
     }
 
     /// Adds the payload of a packet that does not join the others. `write` is called with those.
+    /// The packet's PSN is that of an RDMA write.
     pub fn add<E>(
         &mut self,
         psn: Psn,
-        place: Start,
+        place: Target,
         data: &[u8],
-        write: impl FnOnce(Start, &Staged) -> Result<(), E>,
+        write: impl FnOnce(Target, &Staged) -> Result<(), E>,
     ) {
         self.flush(write);
         if self.collected.add(data) {
             self.first = Some((place, psn));
         } else {
-            self.fail(psn);
+            self.fail(place, psn);
         }
     }
 
     /// The first failure counts: a later packet is refused with it.
-    fn fail(&mut self, psn: Psn) {
-        self.failed.get_or_insert(psn);
+    fn fail(&mut self, place: Target, psn: Psn) {
+        match place {
+            Target::Remote(..) => {
+                self.failed.get_or_insert(psn);
+            }
+            Target::Local(..) => self.lost = true,
+        }
     }
 
     /// Has `write` write the collected bytes.
-    pub fn flush<E>(&mut self, write: impl FnOnce(Start, &Staged) -> Result<(), E>) {
+    pub fn flush<E>(&mut self, write: impl FnOnce(Target, &Staged) -> Result<(), E>) {
         if let Some((place, psn)) = self.first.take() {
             if write(place, &self.collected).is_err() {
-                self.fail(psn);
+                self.fail(place, psn);
             }
             self.collected.clear();
         }
@@ -93,6 +113,11 @@ impl WriteCombining {
     /// The first packet whose write has failed, once.
     pub fn take_failed(&mut self) -> Option<Psn> {
         self.failed.take()
+    }
+
+    /// Whether payloads for a local piece were lost, once.
+    pub fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     /// Where payloads were collected.
@@ -109,26 +134,26 @@ mod tests {
     /// Bytes that one call writes.
     const MOST: usize = 1 << 16;
 
-    type Writes = Vec<(u32, u64, Vec<u8>)>;
+    type Writes = Vec<(Target, Vec<u8>)>;
 
     fn combining() -> WriteCombining {
         WriteCombining::new(NoFaultCopy::default().stage().expect("a file"))
     }
 
-    fn combined(payloads: &[(u32, u64, &[u8])]) -> Writes {
+    fn combined(payloads: &[(Target, &[u8])]) -> Writes {
         let mut combining = combining();
         let mut writes = Writes::new();
-        for (psn, (rkey, address, data)) in (0..).map(Psn::new).zip(payloads) {
-            if combining.join((*rkey, *address), data) {
+        for (psn, (place, data)) in (0..).map(Psn::new).zip(payloads) {
+            if combining.join(*place, data) {
                 continue;
             }
-            combining.add(psn, (*rkey, *address), data, |(rkey, address), bytes| {
-                writes.push((rkey, address, bytes.copy(0)));
+            combining.add(psn, *place, data, |place, bytes| {
+                writes.push((place, bytes.copy(0)));
                 Ok::<_, ()>(())
             });
         }
-        combining.flush(|(rkey, address), bytes| {
-            writes.push((rkey, address, bytes.copy(0)));
+        combining.flush(|place, bytes| {
+            writes.push((place, bytes.copy(0)));
             Ok::<_, ()>(())
         });
         combining.flush(|_, _| Err(()));
@@ -138,19 +163,26 @@ mod tests {
 
     #[test]
     fn payloads_that_continue_each_other_are_written_together() {
-        let writes = combined(&[(7, 100, b"ab"), (7, 102, b"cde"), (7, 105, b"f")]);
-        assert_eq!(writes, [(7, 100, b"abcdef".to_vec())]);
+        for place in [Target::Remote, Target::Local] {
+            let payloads: [(Target, &[u8]); 3] = [
+                (place(7, 100), b"ab"),
+                (place(7, 102), b"cde"),
+                (place(7, 105), b"f"),
+            ];
+            assert_eq!(combined(&payloads), [(place(7, 100), b"abcdef".to_vec())]);
+        }
     }
 
     #[test]
     fn other_places_and_keys_are_apart() {
-        let payloads: [(u32, u64, &[u8]); 4] = [
-            (7, 100, b"ab"),
-            (7, 103, b"c"),
-            (8, 104, b"d"),
-            (8, 104, b"e"),
+        let payloads: [(Target, &[u8]); 5] = [
+            (Target::Remote(7, 100), b"ab"),
+            (Target::Remote(7, 103), b"c"),
+            (Target::Remote(8, 104), b"d"),
+            (Target::Remote(8, 104), b"e"),
+            (Target::Local(8, 105), b"f"),
         ];
-        let expected = payloads.map(|(rkey, address, data)| (rkey, address, data.to_vec()));
+        let expected = payloads.map(|(place, data)| (place, data.to_vec()));
         assert_eq!(combined(&payloads), expected);
     }
 
@@ -158,22 +190,28 @@ mod tests {
     fn no_more_is_collected_than_one_call_writes() {
         let packet = vec![1; MOST / 4];
         let at = |index: u64| index * packet.len() as u64;
-        let payloads = [0, 1, 2, 3, 4].map(|index| (7, at(index), packet.as_slice()));
+        let payloads =
+            [0, 1, 2, 3, 4].map(|index| (Target::Remote(7, at(index)), packet.as_slice()));
         let lengths: Vec<_> = combined(&payloads)
             .iter()
-            .map(|(_, _, bytes)| bytes.len())
+            .map(|(_, bytes)| bytes.len())
             .collect();
         assert_eq!(lengths, [MOST, MOST / 4]);
         // Past the end of all addresses.
-        assert_eq!(combined(&[(7, u64::MAX, b"ab"), (7, 1, b"c")]).len(), 2);
+        let payloads: [(Target, &[u8]); 2] = [
+            (Target::Remote(7, u64::MAX), b"ab"),
+            (Target::Remote(7, 1), b"c"),
+        ];
+        assert_eq!(combined(&payloads).len(), 2);
     }
 
     #[test]
     fn a_failure_is_remembered() {
         let mut combining = combining();
         let mut add = |psn, address| {
-            if !combining.join((7, address), b"a") {
-                combining.add(Psn::new(psn), (7, address), b"a", |_, _| Err(()));
+            let place = Target::Remote(7, address);
+            if !combining.join(place, b"a") {
+                combining.add(Psn::new(psn), place, b"a", |_, _| Err(()));
             }
             combining.failed
         };
@@ -185,5 +223,16 @@ mod tests {
         assert!(combining.has_failed());
         assert_eq!(combining.take_failed(), Some(Psn::new(3)));
         assert!(!combining.has_failed());
+    }
+
+    #[test]
+    fn lost_payloads_of_a_local_piece_are_no_failure_of_a_write() {
+        let mut combining = combining();
+        let place = Target::Local(7, 1);
+        combining.add(Psn::new(3), place, b"a", |_, _| Ok::<_, ()>(()));
+        assert!(!combining.take_lost());
+        combining.flush(|_, _| Err(()));
+        assert!(combining.take_lost() && !combining.has_failed());
+        assert!(!combining.take_lost(), "once");
     }
 }

@@ -172,7 +172,8 @@ impl Responder {
         if !request.fits_mtu() {
             return Err(Refusal::INVALID);
         }
-        if operation.kind() != Kind::Write {
+        // No write comes in the middle of another message.
+        if operation.kind() != Kind::Write && operation.position().begins() {
             host.settle()?;
         }
         match operation.kind() {

@@ -13,7 +13,14 @@ impl Responder {
         request: &mut Request<'_>,
         host: &mut impl Host,
     ) -> Result<Outcome, Refusal> {
-        if host.settle().is_err() {
+        let begins = request
+            .packet
+            .headers
+            .opcode
+            .operation()
+            .position()
+            .begins();
+        if begins && host.settle().is_err() {
             request.counters.dropped += 1;
         }
         self.send(request, host)

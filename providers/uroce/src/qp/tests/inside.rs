@@ -24,6 +24,7 @@ use uroce_engine::host::{Fault, Host, LateFault};
 use uroce_engine::psn::Psn;
 use uroce_engine::qp::{Rest, Service};
 use uroce_engine::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Transport, XrcEth};
+use uroce_engine::work::{Completion, CompletionOpcode, Sge, Status};
 
 const SUCCESS: u32 = IBV_WC_SUCCESS;
 
@@ -517,4 +518,53 @@ fn combined_writes_are_made_in_their_turn() {
     assert_eq!(host.settle(), Err(LateFault { psn }));
     assert_eq!(host.settle(), Ok(()), "once");
     assert_eq!(bytes()[..8], [4; 8]);
+}
+
+/// Payloads of a receive request are collected as well, and are there before its completion.
+#[test]
+#[ignore = "run by in_a_namespace"]
+fn combined_payloads_are_there_before_the_completion() {
+    if !there() {
+        return;
+    }
+    let end = End::new(Service::Rc);
+    let (keys, range) = (end.node.keys(), end.memory.memory());
+    let first = range.address() as u64;
+    let qp = end.state.resources();
+    let pd = qp.pd();
+    let registered = keys.register(pd, range, first, IBV_ACCESS_LOCAL_WRITE);
+    let (mr, _) = registered.expect("a region");
+    let bytes = || {
+        let mut bytes = [0; 24];
+        end.memory.memory().read(0, &mut bytes).expect("inside");
+        bytes
+    };
+    let sge = |address, length| Sge {
+        address,
+        length,
+        lkey: mr.key(),
+    };
+    let pieces = [sge(first, 10), sge(first + 16, 8)];
+    let completion = Completion::new(1, Status::Success, CompletionOpcode::Receive);
+    let locked = &mut *end.state.locked.lock();
+    let (_, mut host) = locked.connection.split(qp, clock::now());
+    host.writes = qp.keys().stage().map(WriteCombining::new);
+    assert_eq!(host.scatter(&pieces, 0, &[1; 8]), Ok(()));
+    assert_eq!(bytes(), [0; 24], "nothing is written yet");
+    // The end of the first piece, and the beginning of the second.
+    assert_eq!(host.scatter(&pieces, 8, &[2; 4]), Ok(()));
+    assert_eq!(bytes()[..11], [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 0]);
+    host.complete(completion);
+    assert_eq!(bytes()[16..19], [2, 2, 0]);
+    assert!(!qp.has_overrun());
+    // Outside of the region, and with more bytes than there is room for.
+    let outside = [sge(first + range.length() as u64 - 4, 8)];
+    assert_eq!(host.scatter(&outside, 0, &[3; 8]), Err(Fault));
+    assert_eq!(host.scatter(&pieces, 16, &[3; 4]), Err(Fault));
+    // The region ends before the collected bytes are written.
+    assert_eq!(host.scatter(&pieces, 0, &[4; 8]), Ok(()));
+    keys.deregister(&mr).expect("deregistered");
+    host.complete(completion);
+    assert!(qp.take_overrun(), "the queue pair fails");
+    assert_eq!(bytes()[..8], [1; 8]);
 }
