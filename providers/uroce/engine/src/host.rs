@@ -115,9 +115,9 @@ pub trait Host {
     /// [`Fault`] if memory may not be written.
     fn write(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault>;
 
-    /// Does all writes that were to be done later. Called before requests that are not writes are
-    /// executed, and before receive requests complete. A failure is reported once. By default it
-    /// does nothing, for hosts that do each write at once.
+    /// Does all writes that were to be done later. Called before the first packet of a request that
+    /// is not a write is executed, and before receive requests complete. A failure is reported
+    /// once. By default it does nothing, for hosts that do each write at once.
     ///
     /// # Errors
     /// [`LateFault`] if one could not be done.

@@ -2,7 +2,8 @@
 
 use super::listeners::InvalidationListeners;
 use super::space::Space;
-use super::{PdId, Peer};
+use super::{PdId, Peer, WriteRight};
+use kit::abi::{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE};
 use kit::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -121,5 +122,13 @@ impl Entry {
             return Err(Fault);
         }
         self.place(address, length)
+    }
+
+    /// The offset of a range that may be written by this right.
+    pub fn writable(&self, by: WriteRight, address: u64, length: u64) -> Result<usize, Fault> {
+        match by {
+            WriteRight::Peer(who) => self.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE),
+            WriteRight::Local(pd) => self.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE),
+        }
     }
 }

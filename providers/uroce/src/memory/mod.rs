@@ -144,3 +144,12 @@ pub struct Peer {
     /// Its number.
     pub qpn: u32,
 }
+
+/// Whose right it is by which bytes go into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteRight {
+    /// That of a peer, for an RDMA write, by an R_Key.
+    Peer(Peer),
+    /// That of a local request of a domain, by an L_Key.
+    Local(PdId),
+}

@@ -4,7 +4,7 @@ use super::access;
 use super::keys::Keys;
 use super::scatter::Scattering;
 use super::space::{AccessMode, Accessor, Change};
-use super::{PdId, Peer};
+use super::{PdId, Peer, WriteRight};
 use kit::abi::*;
 use kit::sys::application::{ApplicationMemory, FoundPage};
 use kit::sys::no_fault_copy::Staged;
@@ -114,27 +114,31 @@ impl Using<'_> {
     pub fn scatter(&self, pd: PdId, sges: &[Sge], offset: u64, data: &[u8]) -> Done {
         Scattering::new(self.keys, pd, self.mode).write_at(sges, offset, data)
     }
+}
 
-    /// The same, of bytes that were collected for one piece.
+/// Bytes that are collected before they are written.
+impl Using<'_> {
+    /// Writes bytes that were collected.
     ///
     /// # Errors
-    /// [`Fault`] if the piece may not be written.
-    pub fn scatter_staged(&self, pd: PdId, lkey: u32, address: u64, staged: &Staged) -> Done {
+    /// [`Fault`] if memory may not be written.
+    pub fn write_staged(&self, by: WriteRight, key: u32, address: u64, staged: &Staged) -> Done {
         let length = u64::try_from(staged.length()).map_err(|_| Fault)?;
-        self.keys.with(lkey, |entry| {
-            let at = entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
+        self.keys.with(key, |entry| {
+            let at = entry.writable(by, address, length)?;
             entry.space.write_staged(at, staged, self.accessor())
         })
     }
 
-    /// As [`Self::combines_writes`], for a local piece.
+    /// Whether a payload may be written, and be collected with others to be written later: only
+    /// where a write that is permitted cannot fail.
     ///
     /// # Errors
-    /// [`Fault`] if the piece may not be written.
-    pub fn combines_scatter(
+    /// [`Fault`] if memory may not be written.
+    pub fn combines(
         &self,
-        pd: PdId,
-        lkey: u32,
+        by: WriteRight,
+        key: u32,
         address: u64,
         data: &[u8],
     ) -> Result<bool, Fault> {
@@ -142,8 +146,8 @@ impl Using<'_> {
         if length == 0 {
             return Ok(false);
         }
-        self.keys.with(lkey, |entry| {
-            entry.local(pd, address, length, IBV_ACCESS_LOCAL_WRITE)?;
+        self.keys.with(key, |entry| {
+            entry.writable(by, address, length)?;
             Ok(entry.space.ignores_missing_pages())
         })
     }
@@ -212,40 +216,6 @@ impl Using<'_> {
         self.keys.with(rkey, |entry| {
             let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
             entry.space.write(at, data, true, self.accessor())
-        })
-    }
-
-    /// RDMA writes whose bytes were collected.
-    ///
-    /// # Errors
-    /// [`Fault`] if memory may not be written.
-    pub fn write_staged(&self, who: Peer, rkey: u32, address: u64, staged: &Staged) -> Done {
-        let length = u64::try_from(staged.length()).map_err(|_| Fault)?;
-        self.keys.with(rkey, |entry| {
-            let at = entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
-            entry.space.write_staged(at, staged, self.accessor())
-        })
-    }
-
-    /// Whether a payload may be written, and be collected with others to be written later: only
-    /// where a write that is permitted cannot fail.
-    ///
-    /// # Errors
-    /// [`Fault`] if memory may not be written.
-    pub fn combines_writes(
-        &self,
-        who: Peer,
-        rkey: u32,
-        address: u64,
-        data: &[u8],
-    ) -> Result<bool, Fault> {
-        let length = size(data)?;
-        if length == 0 {
-            return Ok(false);
-        }
-        self.keys.with(rkey, |entry| {
-            entry.remote(who, address, length, IBV_ACCESS_REMOTE_WRITE)?;
-            Ok(entry.space.ignores_missing_pages())
         })
     }
 

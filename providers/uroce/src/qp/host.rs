@@ -7,7 +7,7 @@ use super::destinations::Destinations;
 use super::resources::Resources;
 use super::write_combining::{Target, WriteCombining};
 use crate::cq::Entry;
-use crate::memory::{AccessMode, PdId, Peer, Using};
+use crate::memory::{AccessMode, PdId, Peer, Using, WriteRight};
 use crate::receive::{ReceiveQueue, Srq};
 use kit::abi::*;
 use kit::sys::no_fault_copy::Staged;
@@ -59,67 +59,54 @@ impl Surroundings<'_> {
     #[inline]
     pub fn flush_writes(&mut self) {
         if let Some(mut writes) = self.writes.take() {
-            writes.flush(|place, staged| self.write_staged(place, staged));
+            writes.flush(|target, staged| self.write_staged(target, staged));
             self.writes = Some(writes);
         }
     }
 
-    fn write_staged(&self, place: Target, staged: &Staged) -> Result<(), Fault> {
-        let memory = self.memory();
-        match place {
-            Target::Remote(rkey, at) => memory.write_staged(self.peer(), rkey, at, staged),
-            Target::Local(lkey, at) => memory.scatter_staged(self.domain, lkey, at, staged),
-        }
+    fn write_staged(&self, target: Target, staged: &Staged) -> Result<(), Fault> {
+        let Target { by, key, address } = target;
+        self.memory().write_staged(by, key, address, staged)
     }
 
-    /// Collects a payload, which may be written; `false` if it is to be written alone.
-    fn combine(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<bool, Fault> {
+    /// Collects a payload, which may be written; `false` if it is to be written alone. The PSN is
+    /// that of an RDMA write.
+    fn combine(&mut self, psn: Psn, target: Target, data: &[u8]) -> Result<bool, Fault> {
         let Some(mut writes) = self.writes.take() else {
             return Ok(false);
         };
-        if writes.has_failed() {
-            self.writes = Some(writes);
+        let combined = self.combine_with(&mut writes, psn, target, data);
+        self.writes = Some(writes);
+        if combined != Ok(true) {
+            self.flush_writes();
+        }
+        combined
+    }
+
+    fn combine_with(
+        &self,
+        writes: &mut WriteCombining,
+        psn: Psn,
+        target: Target,
+        data: &[u8],
+    ) -> Result<bool, Fault> {
+        let Target { by, key, address } = target;
+        // The rights of an RDMA write were checked for all of its message.
+        let is_checked = matches!(by, WriteRight::Peer(_));
+        if is_checked && writes.has_failed() {
             return Err(Fault);
         }
-        let place = Target::Remote(rkey, address);
-        if writes.join(place, data) {
-            self.writes = Some(writes);
+        if is_checked && writes.join(target, data) {
             return Ok(true);
         }
-        let combines = self
-            .memory()
-            .combines_writes(self.peer(), rkey, address, data);
-        if combines == Ok(true) {
-            writes.add(psn, place, data, |place, staged| {
-                self.write_staged(place, staged)
-            });
-        }
-        self.writes = Some(writes);
-        if combines != Ok(true) {
-            self.flush_writes();
-        }
-        combines
-    }
-
-    /// The same for a local piece. It has no PSN.
-    fn combine_local(&mut self, lkey: u32, address: u64, data: &[u8]) -> Result<bool, Fault> {
-        let combines = self
-            .memory()
-            .combines_scatter(self.domain, lkey, address, data);
-        if combines != Ok(true) {
-            self.flush_writes();
-            return combines;
-        }
-        let Some(mut writes) = self.writes.take() else {
+        if !self.memory().combines(by, key, address, data)? {
             return Ok(false);
-        };
-        let place = Target::Local(lkey, address);
-        if !writes.join(place, data) {
-            writes.add(Psn::new(0), place, data, |place, staged| {
-                self.write_staged(place, staged)
+        }
+        if !writes.join(target, data) {
+            writes.add(psn, target, data, |target, staged| {
+                self.write_staged(target, staged)
             });
         }
-        self.writes = Some(writes);
         Ok(true)
     }
 
@@ -129,7 +116,13 @@ impl Surroundings<'_> {
         for piece in Gather::new(sges, offset, length) {
             let take = usize::try_from(piece.length).map_err(|_| Fault)?;
             let (now, later) = rest.split_at_checked(take).ok_or(Fault)?;
-            if !self.combine_local(piece.lkey, piece.address, now)? {
+            let target = Target {
+                by: WriteRight::Local(self.domain),
+                key: piece.lkey,
+                address: piece.address,
+            };
+            // It has no PSN.
+            if !self.combine(Psn::new(0), target, now)? {
                 self.memory().scatter(self.domain, &[piece], 0, now)?;
             }
             rest = later;
@@ -160,7 +153,12 @@ impl Host for Surroundings<'_> {
     }
 
     fn write(&mut self, psn: Psn, rkey: u32, address: u64, data: &[u8]) -> Result<(), Fault> {
-        if self.combine(psn, rkey, address, data)? {
+        let target = Target {
+            by: WriteRight::Peer(self.peer()),
+            key: rkey,
+            address,
+        };
+        if self.combine(psn, target, data)? {
             return Ok(());
         }
         self.memory().write(self.peer(), rkey, address, data)

@@ -15,26 +15,27 @@
 //! refuses that one. A program that deregisters memory of a local request gets its completion in
 //! error, and the queue pair fails.
 
+use crate::memory::WriteRight;
 use kit::sys::no_fault_copy::Staged;
 use uroce_engine::psn::Psn;
 
-/// The place of a payload.
+/// Where a payload goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    /// Of an RDMA write: its R_Key, and the address of its first byte.
-    Remote(u32, u64),
-    /// In a local piece: its L_Key, and the address.
-    Local(u32, u64),
+pub(super) struct Target {
+    /// By whose right.
+    pub by: WriteRight,
+    /// The key.
+    pub key: u32,
+    /// The address of the first byte.
+    pub address: u64,
 }
 
 impl Target {
     /// The place so many bytes further on.
     fn after(self, bytes: usize) -> Option<Self> {
         let bytes = u64::try_from(bytes).ok()?;
-        Some(match self {
-            Self::Remote(rkey, address) => Self::Remote(rkey, address.checked_add(bytes)?),
-            Self::Local(lkey, address) => Self::Local(lkey, address.checked_add(bytes)?),
-        })
+        let address = self.address.checked_add(bytes)?;
+        Some(Self { address, ..self })
     }
 }
 
@@ -63,9 +64,9 @@ impl WriteCombining {
     }
 
     /// Adds the payload of a packet, if it continues those that were collected, and there is room.
-    pub fn join(&mut self, place: Target, data: &[u8]) -> bool {
+    pub fn join(&mut self, target: Target, data: &[u8]) -> bool {
         let next = |(first, _): (Target, Psn)| first.after(self.collected.length());
-        self.first.and_then(next) == Some(place) && self.collected.add(data)
+        self.first.and_then(next) == Some(target) && self.collected.add(data)
     }
 
     /// Adds the payload of a packet that does not join the others. `write` is called with those.
@@ -73,33 +74,33 @@ impl WriteCombining {
     pub fn add<E>(
         &mut self,
         psn: Psn,
-        place: Target,
+        target: Target,
         data: &[u8],
         write: impl FnOnce(Target, &Staged) -> Result<(), E>,
     ) {
         self.flush(write);
         if self.collected.add(data) {
-            self.first = Some((place, psn));
+            self.first = Some((target, psn));
         } else {
-            self.fail(place, psn);
+            self.fail(target, psn);
         }
     }
 
     /// The first failure counts: a later packet is refused with it.
-    fn fail(&mut self, place: Target, psn: Psn) {
-        match place {
-            Target::Remote(..) => {
+    fn fail(&mut self, target: Target, psn: Psn) {
+        match target.by {
+            WriteRight::Peer(_) => {
                 self.failed.get_or_insert(psn);
             }
-            Target::Local(..) => self.lost = true,
+            WriteRight::Local(_) => self.lost = true,
         }
     }
 
     /// Has `write` write the collected bytes.
     pub fn flush<E>(&mut self, write: impl FnOnce(Target, &Staged) -> Result<(), E>) {
-        if let Some((place, psn)) = self.first.take() {
-            if write(place, &self.collected).is_err() {
-                self.fail(place, psn);
+        if let Some((target, psn)) = self.first.take() {
+            if write(target, &self.collected).is_err() {
+                self.fail(target, psn);
             }
             self.collected.clear();
         }
@@ -129,10 +130,26 @@ impl WriteCombining {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{PdId, Peer};
     use kit::sys::no_fault_copy::NoFaultCopy;
 
     /// Bytes that one call writes.
     const MOST: usize = 1 << 16;
+
+    const OWNER: Peer = Peer {
+        pd: PdId::NONE,
+        qpn: 9,
+    };
+
+    fn remote(key: u32, address: u64) -> Target {
+        let by = WriteRight::Peer(OWNER);
+        Target { by, key, address }
+    }
+
+    fn local(key: u32, address: u64) -> Target {
+        let by = WriteRight::Local(OWNER.pd);
+        Target { by, key, address }
+    }
 
     type Writes = Vec<(Target, Vec<u8>)>;
 
@@ -163,7 +180,7 @@ mod tests {
 
     #[test]
     fn payloads_that_continue_each_other_are_written_together() {
-        for place in [Target::Remote, Target::Local] {
+        for place in [remote, local] {
             let payloads: [(Target, &[u8]); 3] = [
                 (place(7, 100), b"ab"),
                 (place(7, 102), b"cde"),
@@ -176,11 +193,11 @@ mod tests {
     #[test]
     fn other_places_and_keys_are_apart() {
         let payloads: [(Target, &[u8]); 5] = [
-            (Target::Remote(7, 100), b"ab"),
-            (Target::Remote(7, 103), b"c"),
-            (Target::Remote(8, 104), b"d"),
-            (Target::Remote(8, 104), b"e"),
-            (Target::Local(8, 105), b"f"),
+            (remote(7, 100), b"ab"),
+            (remote(7, 103), b"c"),
+            (remote(8, 104), b"d"),
+            (remote(8, 104), b"e"),
+            (local(8, 105), b"f"),
         ];
         let expected = payloads.map(|(place, data)| (place, data.to_vec()));
         assert_eq!(combined(&payloads), expected);
@@ -190,18 +207,14 @@ mod tests {
     fn no_more_is_collected_than_one_call_writes() {
         let packet = vec![1; MOST / 4];
         let at = |index: u64| index * packet.len() as u64;
-        let payloads =
-            [0, 1, 2, 3, 4].map(|index| (Target::Remote(7, at(index)), packet.as_slice()));
+        let payloads = [0, 1, 2, 3, 4].map(|index| (remote(7, at(index)), packet.as_slice()));
         let lengths: Vec<_> = combined(&payloads)
             .iter()
             .map(|(_, bytes)| bytes.len())
             .collect();
         assert_eq!(lengths, [MOST, MOST / 4]);
         // Past the end of all addresses.
-        let payloads: [(Target, &[u8]); 2] = [
-            (Target::Remote(7, u64::MAX), b"ab"),
-            (Target::Remote(7, 1), b"c"),
-        ];
+        let payloads: [(Target, &[u8]); 2] = [(remote(7, u64::MAX), b"ab"), (remote(7, 1), b"c")];
         assert_eq!(combined(&payloads).len(), 2);
     }
 
@@ -209,7 +222,7 @@ mod tests {
     fn a_failure_is_remembered() {
         let mut combining = combining();
         let mut add = |psn, address| {
-            let place = Target::Remote(7, address);
+            let place = remote(7, address);
             if !combining.join(place, b"a") {
                 combining.add(Psn::new(psn), place, b"a", |_, _| Err(()));
             }
@@ -228,7 +241,7 @@ mod tests {
     #[test]
     fn lost_payloads_of_a_local_piece_are_no_failure_of_a_write() {
         let mut combining = combining();
-        let place = Target::Local(7, 1);
+        let place = local(7, 1);
         combining.add(Psn::new(3), place, b"a", |_, _| Ok::<_, ()>(()));
         assert!(!combining.take_lost());
         combining.flush(|_, _| Err(()));

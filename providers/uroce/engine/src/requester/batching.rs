@@ -18,7 +18,8 @@ pub(super) const BATCH: usize = 32;
 const BATCH_BYTES: u32 = 63_000;
 /// Bytes of the longest message that waits. Several of them fit one run.
 const LONGEST: u32 = 16 << 10;
-/// Messages of more bytes have fewer packets in flight ([`super::congestion`]).
+/// Bytes of the longest message that may use all of the congestion window although it has few
+/// packets ([`super::congestion`]).
 pub(super) const SHORT: u32 = 1024;
 
 /// The state of a send queue, as far as batches depend on it.

@@ -113,11 +113,12 @@ pub(super) struct Window {
     size: u32,
     /// The peer reports missing packets.
     reports: bool,
-    /// The most on a near path: at present, and at the beginning and after an overflow.
-    most_near: u32,
+    /// The most on a near path after an overflow, and to a peer that does not report.
     safe_near: u32,
-    /// The most that is tried there.
-    tried_near: u32,
+    /// The most on a near path otherwise.
+    most_near: u32,
+    /// A near path has overflowed in this period.
+    overflows: bool,
     /// The most on a far path.
     most: u32,
     /// It doubles each round.
@@ -152,14 +153,14 @@ impl Window {
     /// At most so many packets to a peer that does not report missing ones, of so many bytes of
     /// payload. `una` is the first PSN that is not acknowledged.
     pub(super) fn new(max: u32, payload: u32, una: Psn) -> Self {
-        let most_near = max.min(BYTES / payload.max(1)).max(MIN);
+        let safe_near = max.min(BYTES / payload.max(1)).max(MIN);
         Self {
-            safe_near: most_near,
-            tried_near: most_near,
-            size: START.min(most_near),
+            size: START.min(safe_near),
             reports: false,
-            most_near,
-            most: most_near,
+            safe_near,
+            most_near: safe_near,
+            overflows: false,
+            most: safe_near,
             doubling: true,
             overflowed: u32::MAX,
             draining: 0,
@@ -180,8 +181,7 @@ impl Window {
     /// The peer reports missing packets.
     pub(super) fn open(&mut self, payload: u32) {
         let near = (BYTES / payload.max(1)).min(PACKETS);
-        self.tried_near = near.max(self.safe_near);
-        self.most_near = self.tried_near;
+        self.most_near = near.max(self.safe_near);
         let most = (MOST_BYTES / payload.max(1)).min(MOST_PACKETS);
         self.most = most.max(self.most_near);
         self.reports = true;
@@ -201,12 +201,21 @@ impl Window {
         }
     }
 
+    /// The most on a near path now.
+    fn near(&self) -> u32 {
+        if self.overflows {
+            self.safe_near
+        } else {
+            self.most_near
+        }
+    }
+
     /// The size, and the packets more for an end that is late.
     fn all(&self) -> u32 {
         let most = if self.is_far() {
             self.most
         } else {
-            self.most_near
+            self.near()
         };
         (self.size.min(most) + self.ahead).min(self.most)
     }
@@ -226,7 +235,7 @@ impl Window {
         if self.is_far() {
             return size;
         }
-        let near = size.min(self.most_near).saturating_mul(RESPONSES);
+        let near = size.min(self.near()).saturating_mul(RESPONSES);
         near.min(OF_RESPONSES).max(size)
     }
 
@@ -321,14 +330,14 @@ impl Window {
         if !std::mem::take(&mut self.was_late) {
             self.ahead /= 2;
         }
-        self.most_near = self.tried_near;
+        self.overflows = false;
     }
 
     /// The size for the next round.
     fn adjust(&mut self) {
         if !self.is_far() {
             let more = if self.reports { self.size / 8 } else { 0 };
-            self.size = (self.size + more + 1).min(self.most_near);
+            self.size = (self.size + more + 1).min(self.near());
             return;
         }
         if self.fastest == u32::MAX || self.draining > 0 {
@@ -358,7 +367,7 @@ impl Window {
                 .saturating_sub(self.ahead)
         };
         let least = if self.doubling { LEAST_FAR } else { MIN };
-        self.size = size.clamp(least.min(self.most_near), self.most);
+        self.size = size.clamp(least.min(self.near()), self.most);
     }
 
     /// Whether the size is well below the one that the path did not carry. Beyond that size the
@@ -387,7 +396,7 @@ impl Window {
     /// A near path then gets no more than a peer that does not report losses, until the period
     /// ends: the receiver's socket has overflowed.
     pub(super) fn on_loss(&mut self, in_time: bool) {
-        self.most_near = self.safe_near;
+        self.overflows = true;
         if in_time {
             self.overflowed = self.all();
         }

@@ -26,9 +26,9 @@ pub(super) struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// So many bytes were received before this time.
-    pub fn received(&mut self, bytes: u64, now: u64) {
-        self.idle_since = (bytes >= STREAM).then_some(now);
+    /// So many bytes were received until now.
+    pub fn received(&mut self, bytes: u64, now: impl FnOnce() -> u64) {
+        self.idle_since = (bytes >= STREAM).then(now);
     }
 
     /// Until when to look for packets; `None` to sleep at once.
@@ -38,11 +38,11 @@ impl BusyPoll {
     }
 
     /// The thread has slept after that, and something has woken it.
-    pub fn woken(&mut self, now: u64) {
+    pub fn woken(&mut self, now: impl FnOnce() -> u64) {
         let Some(since) = self.idle_since.take() else {
             return;
         };
-        self.length = if now.saturating_sub(since) <= MOST {
+        self.length = if now().saturating_sub(since) <= MOST {
             (2 * self.length).clamp(FIRST, MOST)
         } else {
             0
@@ -58,11 +58,11 @@ mod tests {
     fn sleeps(busy_poll: &mut BusyPoll, pauses: &[u64]) -> Vec<bool> {
         let mut now = 1_000_000;
         let mut sleeps = |pause| {
-            busy_poll.received(STREAM, now);
+            busy_poll.received(STREAM, || now);
             let is_awake = busy_poll.until().is_some_and(|until| now + pause < until);
             now += pause;
             if !is_awake {
-                busy_poll.woken(now);
+                busy_poll.woken(|| now);
             }
             !is_awake
         };
@@ -90,11 +90,11 @@ mod tests {
         let mut busy_poll = BusyPoll::default();
         sleeps(&mut busy_poll, &[1000; 4]);
         assert!(busy_poll.until().is_some());
-        busy_poll.received(STREAM - 1, 5_000_000);
+        busy_poll.received(STREAM - 1, || 5_000_000);
         assert_eq!(busy_poll.until(), None);
         // What wakes it then shows nothing.
-        busy_poll.woken(9_000_000);
-        busy_poll.received(STREAM, 10_000_000);
+        busy_poll.woken(|| 9_000_000);
+        busy_poll.received(STREAM, || 10_000_000);
         assert!(busy_poll.until().is_some());
     }
 }

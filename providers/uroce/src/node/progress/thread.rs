@@ -169,7 +169,7 @@ fn run(node: &NodeInner) {
             }
         };
         inbox_pause = 0;
-        busy_poll.received(bytes, clock::now().nanos());
+        busy_poll.received(bytes, || clock::now().nanos());
         backoff.found_some();
         if waited_for {
             continue;
@@ -287,7 +287,7 @@ fn wait_for_some(progress: &Progress, busy_poll: &mut BusyPoll, since: u64) -> R
         }
     }
     let woken = sleep(progress, since);
-    busy_poll.woken(clock::now().nanos());
+    busy_poll.woken(|| clock::now().nanos());
     woken
 }
 

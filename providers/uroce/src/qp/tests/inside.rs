@@ -476,6 +476,12 @@ fn memory_is_accessed_directly_by_threads_that_attend_to_the_queue_pair() {
     );
 }
 
+fn first_bytes(end: &End) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    end.memory.memory().read(0, &mut bytes).expect("inside");
+    bytes
+}
+
 /// Collected writes are there before anything that comes after them.
 #[test]
 #[ignore = "run by in_a_namespace"]
@@ -489,11 +495,7 @@ fn combined_writes_are_made_in_their_turn() {
     let access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
     let pd = end.state.resources().pd();
     let (mr, _) = keys.register(pd, range, first, access).expect("a region");
-    let bytes = || {
-        let mut bytes = [0; 24];
-        end.memory.memory().read(0, &mut bytes).expect("inside");
-        bytes
-    };
+    let bytes = || first_bytes(&end);
     let locked = &mut *end.state.locked.lock();
     let qp = end.state.resources();
     let (_, mut host) = locked.connection.split(qp, clock::now());
@@ -534,11 +536,7 @@ fn combined_payloads_are_there_before_the_completion() {
     let pd = qp.pd();
     let registered = keys.register(pd, range, first, IBV_ACCESS_LOCAL_WRITE);
     let (mr, _) = registered.expect("a region");
-    let bytes = || {
-        let mut bytes = [0; 24];
-        end.memory.memory().read(0, &mut bytes).expect("inside");
-        bytes
-    };
+    let bytes = || first_bytes(&end);
     let sge = |address, length| Sge {
         address,
         length,
@@ -546,7 +544,7 @@ fn combined_payloads_are_there_before_the_completion() {
     };
     let pieces = [sge(first, 10), sge(first + 16, 8)];
     let completion = Completion::new(1, Status::Success, CompletionOpcode::Receive);
-    let locked = &mut *end.state.locked.lock();
+    let mut locked = end.state.locked.lock();
     let (_, mut host) = locked.connection.split(qp, clock::now());
     host.writes = qp.keys().stage().map(WriteCombining::new);
     assert_eq!(host.scatter(&pieces, 0, &[1; 8]), Ok(()));
@@ -567,4 +565,7 @@ fn combined_payloads_are_there_before_the_completion() {
     host.complete(completion);
     assert!(qp.take_overrun(), "the queue pair fails");
     assert_eq!(bytes()[..8], [1; 8]);
+    drop(locked);
+    let statuses = end.wait(2).into_iter().map(|(_, status, _)| status);
+    assert!(statuses.eq([IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR]));
 }

@@ -56,8 +56,7 @@ const LIMITS: &[(&str, &str)] = &[
     ),
     (
         "ib_write_bw 64 KiB, shm, sealed memfd",
-        "The difference is about 0.2 µs for each write, which takes 1.2 µs by UCX's row: the \
-         request, its claim of the region, and its completion",
+        "Besides its copy, each write is a request, a claim of the region, and a completion",
     ),
     (
         "ib_send_bw 64 B, shm, 1024 queue pairs",
@@ -81,7 +80,7 @@ const LIMITS: &[(&str, &str)] = &[
         "UCX tag_bw 1 MiB, UDP",
         "TCP on lo has segments of up to 64 KiB, and the kernel computes no check sum of them. A \
          packet of RoCE has at most 4096 bytes, and both ends compute its CRC. Of the receiver's \
-         time 48 % is the kernel's, 25 % is work for each packet, 10 % the CRC and 10 % the copy \
+         time 56 % is the kernel's, 17 % is work for each packet, 12 % the CRC and 10 % the copy \
          to its place",
     ),
     ("UCX tag_lat 8 B, shm", SMALL_BY_UCX),
@@ -143,16 +142,16 @@ const SMALL_OF_RANKS: &str = "Four ranks share two processors and poll, so that 
 
 const LARGE_OF_RANKS: &str = "The ranks keep both processors busy throughout. UCX copies a message \
      into pieces of 8 KiB, which are cut into packets of 1024 bytes with a CRC each, and out of \
-     them at the receiver. Of the ranks' time (all-to-all 64 KiB) 56 % is the kernel's, 20 % work \
-     for each packet, 7 % copies and 6 % the CRC";
+     them at the receiver. Of the ranks' time (all-to-all 64 KiB) 42 % is the kernel's, 23 % work \
+     for each packet, 15 % copies and 12 % the CRC";
 
 const EMULATED_LATENCY: &str = "Between the arrival of a message and the call that sends the answer \
      about 6000 instructions are executed in user space (callgrind), and each is emulated. Row \"a \
      datagram by UDP sockets alone, between hosts\" is the kernel's part";
 
 /// Why packets of 1024 bytes miss the bound on a processor on which TCP is fast.
-const PAIR_OF_1500: &str = "Of the receiver's time (write 64 KiB) 57 % is the kernel's, 23 % work for each \
-     packet of 1024 bytes, 11 % the CRC and 8 % copies. The kernel copies the bytes of a \
+const PAIR_OF_1500: &str = "Of the receiver's time (write 64 KiB) 50 % is the kernel's, 19 % work for each \
+     packet of 1024 bytes, 21 % the CRC and 7 % copies. The kernel copies the bytes of a \
      write once more, because it alone can answer EFAULT where the program has unmapped \
      its memory. TCP on such a pair has segments of up to 64 KiB, and computes no check \
      sum of them";
