@@ -1,8 +1,7 @@
 //! Threads that exist while there is something to wait for.
 
-use kit::errno::{Errno, Result};
-use kit::sys::{barrier, signal};
-use std::thread::Builder;
+use kit::errno::Result;
+use kit::sys::{barrier, thread};
 
 /// Whether the calling thread is the only one of the process, as far as is known.
 fn is_alone() -> bool {
@@ -35,12 +34,10 @@ pub fn mark() -> usize {
     mark.unwrap_or(usize::MAX)
 }
 
-/// Starts a thread in which no signal handler of the application runs.
+/// Starts a thread ([`thread::start`]) that ends by itself.
 ///
 /// # Errors
 /// EAGAIN if there cannot be one more.
 pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-    let builder = Builder::new().name(name.to_owned());
-    let started = signal::blocked(|| builder.spawn(run))?;
-    started.map(|_| ()).map_err(|error| Errno::from_io(&error))
+    thread::start(name, run).map(drop)
 }

@@ -7,7 +7,7 @@ use super::table;
 use super::waiter::Waiter;
 use kit::errno::Result;
 use kit::sync::Mutex;
-use kit::sys::{per_process::PerProcess, signal};
+use kit::sys::{per_process::PerProcess, thread};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -56,8 +56,7 @@ fn start() -> Result<Running> {
         times: Mutex::default(),
     });
     let of_thread = shared.clone();
-    let builder = std::thread::Builder::new().name("rsocket".to_owned());
-    let thread = signal::blocked(|| builder.spawn(move || run(&of_thread)))??;
+    let thread = thread::start("rsocket", move || run(&of_thread))?;
     Ok(Running {
         shared,
         sockets: BTreeSet::new(),

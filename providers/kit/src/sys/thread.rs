@@ -1,10 +1,52 @@
-//! Threads of this process: the processor time that one has used, and whether it could run.
+//! Threads of this process: how one is started, the processor time that one has used, and whether
+//! it could run.
 
-use super::clock;
+use super::{clock, signal};
+use crate::errno::{Errno, Result};
+use crate::sync::{Condvar, Mutex};
 use core::cell::Cell;
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+
+/// How long [`start`] waits at most: for a thread that gets no processor, or that waits for a lock
+/// of the dynamic linker which the caller's dlopen(3) has.
+const BEGINS: Duration = Duration::from_millis(100);
+
+/// Starts a thread in which no signal handler of the application runs, and waits until it has
+/// begun.
+///
+/// A new thread allocates memory, for which the C library maps pages and unmaps some of them.
+/// Meanwhile the program must not continue: UCX replaces the first instructions of munmap(2) and
+/// others while it opens devices, and a thread that is inside one of these calls then returns into
+/// the middle of an instruction.
+///
+/// # Errors
+/// EAGAIN if there cannot be one more; those of pthread_sigmask(3).
+pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let begun = Arc::new((Mutex::new(false), Condvar::new()));
+    let of_thread = Arc::clone(&begun);
+    let builder = Builder::new().name(name.to_owned());
+    let started = signal::blocked(|| {
+        builder.spawn(move || {
+            let (has_begun, condition) = &*of_thread;
+            *has_begun.lock() = true;
+            condition.notify_one();
+            drop(of_thread);
+            run();
+        })
+    })?;
+    let thread = started.map_err(|error| Errno::from_io(&error))?;
+    let (has_begun, condition) = &*begun;
+    let mut begun = has_begun.lock();
+    let mut late = false;
+    while !*begun && !late {
+        (begun, late) = condition.wait_for(begun, BEGINS);
+    }
+    Ok(thread)
+}
 
 /// A thread of this process, by its number (gettid(2)). The number of one that has ended may be
 /// that of another.
@@ -70,6 +112,26 @@ fn state(text: &[u8]) -> Option<u8> {
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    /// A thread gives itself its name before it runs anything.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
+    fn a_thread_that_is_started_has_begun() {
+        for turn in 0..200 {
+            let name = format!("begun-{turn}");
+            let end = Arc::new(Mutex::new(()));
+            let of_thread = Arc::clone(&end);
+            let held = end.lock();
+            let thread = start(&name, move || drop(of_thread.lock())).expect("started");
+            let tasks = std::fs::read_dir("/proc/self/task").expect("tasks");
+            let names = tasks
+                .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+            let found = names.filter(|found| found.trim_end() == name).count();
+            drop(held);
+            thread.join().expect("no panic");
+            assert_eq!(found, 1, "{name}");
+        }
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no clock of another thread, and no proc(5)")]

@@ -59,7 +59,6 @@ impl ProgressThread {
     #[inline(never)]
     pub fn start(node: &Arc<NodeInner>) -> Result<Self> {
         let shared = Arc::clone(node);
-        let builder = std::thread::Builder::new().name("uroce".to_owned());
         let run = move || {
             shared.watches.serve();
             // Where these are not permitted, it is slower to answer beside programs that spin.
@@ -67,8 +66,8 @@ impl ProgressThread {
             let _ = rustix::process::nice(-FAVOUR);
             run(&shared);
         };
-        let thread = kit::sys::signal::blocked(|| builder.spawn(run))?;
-        Ok(Self(Mutex::new(Some(thread?))))
+        let thread = kit::sys::thread::start("uroce", run)?;
+        Ok(Self(Mutex::new(Some(thread))))
     }
 
     /// Waits for its end, unless this is the progress thread.
