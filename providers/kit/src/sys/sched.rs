@@ -39,6 +39,19 @@ pub fn short_slices(nanos: u64) -> Result<()> {
     checked(unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) })
 }
 
+/// How often the calling thread lost the processor while it could run, which includes calls of
+/// sched_yield(2) after which another thread ran; `None` if the process may not ask.
+#[must_use]
+pub fn switches() -> Option<u64> {
+    let mut usage = mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the call writes a value there, or fails.
+    let usage = unsafe {
+        let result = libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        (result == 0).then(|| usage.assume_init())
+    }?;
+    u64::try_from(usage.ru_nivcsw).ok()
+}
+
 /// Sleeps. Where the process may not (a sandbox), the time passes by waiting for nothing in
 /// poll(2), and where it may not do that either, with the processor offered to others; std's own
 /// panics.
@@ -71,6 +84,37 @@ pub fn sleep(time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two threads on one processor, both of which yield it.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no affinity and no getrusage")]
+    fn a_call_that_yields_to_another_thread_is_a_switch() {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, sched_yield};
+        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+        let allowed = sched_getaffinity(None).expect("permitted");
+        let first = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu));
+        let mut one = CpuSet::new();
+        one.set(first.expect("a processor"));
+        let (one, ended) = (&one, &AtomicBool::new(false));
+        let share = || sched_setaffinity(None, one).expect("permitted");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                share();
+                while !ended.load(Relaxed) {
+                    sched_yield();
+                }
+            });
+            let switched = scope.spawn(move || {
+                share();
+                let before = switches().expect("permitted");
+                while switches().expect("permitted") == before {
+                    sched_yield();
+                }
+                ended.store(true, Relaxed);
+            });
+            switched.join().expect("no panic");
+        });
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no sched_setattr")]

@@ -141,7 +141,7 @@ impl Progress {
             transport.alarm.has_looked();
         }
         inbox.found(some);
-        if inbox.waits_long() {
+        if inbox.waits_long(self.yield_policy.is_shared()) {
             drop(inbox);
             self.yield_policy.yield_processor();
         }
