@@ -200,9 +200,10 @@ impl QueuePair {
             self.report_completed(host);
             return None;
         }
-        self.responder.speak();
         let piggybacks = self.config.service == Service::Rc && self.requester.may_piggyback();
         let mut outgoing = self.requester.emit(&context)?;
+        let position = outgoing.headers.opcode.operation().position();
+        self.responder.speak(position.ends());
         if piggybacks && has_room_for_piggyback(&outgoing, &self.attributes) {
             let piggyback = self.responder.take_waiting();
             outgoing.headers.bth.piggyback = piggyback.is_some();

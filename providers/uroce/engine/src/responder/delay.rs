@@ -9,11 +9,13 @@
 //! ([`crate::wire::Piggyback`]), so that a message costs one packet.
 //!
 //! An acknowledgement waits at most 100 µs. It waits only if it is that of a whole message, if this
-//! side has sent a request for the previous message, has no other unacknowledged request, and owes
-//! no response. After a wait in
-//! vain, the next acknowledgement is sent at once, and twice as many after each further one, up to
-//! 16, until a wait succeeds. None waits if the connection's timeout is under 1.6 ms. The carrier
-//! enables the delay: packets in a ring need no system call and do not wait.
+//! side has sent a message for the previous one, has at most one unacknowledged request, and owes
+//! no response. In an exchange both sides send at the same time, so that a message may arrive
+//! before the answer to the previous one has left; so a side may be ahead by up to two messages,
+//! which then count for later ones. After a wait in vain, the next acknowledgement is sent at once,
+//! and twice as many after each further one, up to 16, until a wait succeeds. None waits if the
+//! connection's timeout is under 1.6 ms. The carrier enables the delay: packets in a ring need no
+//! system call and do not wait.
 
 use crate::timer::{Moment, Time};
 
@@ -24,6 +26,8 @@ const SAFE: u64 = 16 * PATIENCE;
 /// So many acknowledgements at most do not wait after one that waited in vain: one after the first,
 /// and twice as many after each further one, until one has not waited in vain.
 const PENALTY: u8 = 16;
+/// So many messages at most count for acknowledgements that fall due later.
+const AHEAD: u8 = 2;
 
 /// Whether acknowledgements wait, and until when.
 #[derive(Debug, Default)]
@@ -31,6 +35,8 @@ pub(crate) struct Delay {
     /// The carrier has something of it.
     wanted: bool,
     until: Moment,
+    /// Messages sent for which no acknowledgement has waited.
+    ahead: u8,
     /// A request was sent since the last acknowledgement fell due.
     spoke: bool,
     /// So many more do not wait.
@@ -46,23 +52,33 @@ impl Delay {
     }
 
     /// A message's acknowledgement has fallen due, and waits if it is this side's turn to speak: it
-    /// has nothing else to answer, has sent a request for the message before, and no other.
-    pub(super) fn begin(&mut self, now: Time, idle: bool, timeout: Option<u64>) {
-        let spoke = std::mem::take(&mut self.spoke);
+    /// has nothing else to answer, has sent a message for the one before, and hardly any other. One
+    /// acknowledgement is enough for this message and an earlier one whose wait ends `earlier`.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        earlier: Option<Time>,
+        idle: bool,
+        timeout: Option<u64>,
+    ) {
         self.until = Moment::NONE;
-        if !self.wanted || !idle || !spoke || timeout.is_some_and(|time| time < SAFE) {
+        let ahead = self.ahead > 0;
+        self.ahead = self.ahead.saturating_sub(1);
+        self.spoke = false;
+        if !self.wanted || !idle || !ahead || timeout.is_some_and(|time| time < SAFE) {
             return;
         }
         if self.at_once > 0 {
             self.at_once -= 1;
             return;
         }
-        self.until = Moment::at(now.plus(PATIENCE));
+        self.until = Moment::at(earlier.unwrap_or_else(|| now.plus(PATIENCE)));
     }
 
-    /// A request leaves.
-    pub(super) fn speak(&mut self) {
+    /// A packet of a request leaves, perhaps the last of a message.
+    pub(super) fn speak(&mut self, ends: bool) {
         self.spoke = true;
+        self.ahead = (self.ahead + u8::from(ends)).min(AHEAD);
         if self.until.is_some() {
             self.penalty = 0;
         }

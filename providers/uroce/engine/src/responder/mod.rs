@@ -334,9 +334,9 @@ impl Responder {
         self.delay.want(wanted);
     }
 
-    /// A request leaves.
-    pub(crate) fn speak(&mut self) {
-        self.delay.speak();
+    /// A packet of a request leaves, perhaps the last of a message.
+    pub(crate) fn speak(&mut self, ends: bool) {
+        self.delay.speak(ends);
     }
 
     /// Whether the message was sent for which an acknowledgement waited.

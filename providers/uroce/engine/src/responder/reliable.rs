@@ -127,10 +127,11 @@ impl Responder {
             return;
         }
         let idle = request.idle && self.replies.responses() == 0;
+        let earlier = self.delay.until();
         self.push_ack(host);
         if headers.opcode.operation().position().ends() {
             let timeout = request.attributes.timeout.nanos();
-            self.delay.begin(request.now, idle, timeout);
+            self.delay.begin(request.now, earlier, idle, timeout);
         }
     }
 

@@ -121,6 +121,63 @@ fn between_ends_of_one_make_it_goes_inside_the_answer() {
     }
 }
 
+/// Both sides send at the same time, now one first and now the other, so that a message arrives
+/// before or after the own one has left.
+#[test]
+fn in_an_exchange_it_goes_inside_the_next_message() {
+    let mut world = talking(&of_one_make());
+    let mut alone = [0, 0];
+    for first in [1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 0] {
+        for side in [first, 1 - first] {
+            send_message(&mut world, side);
+            assert_eq!(sent(&mut world, side), [Operation::WriteOnly]);
+            arrive(&mut world);
+            let answers = sent(&mut world, 1 - side);
+            alone[1 - side] += answers.len();
+            if !answers.is_empty() {
+                arrive(&mut world);
+            }
+        }
+    }
+    // At most one for each side, until it is ahead.
+    assert!(alone.iter().all(|alone| *alone <= 1), "{alone:?}");
+    world.rest();
+    for (side, end) in world.ends.iter().enumerate() {
+        assert_eq!(end.qp.outstanding(), 0);
+        let statuses = world.statuses(side);
+        assert!(
+            statuses
+                .iter()
+                .all(|(_, status)| *status == Status::Success)
+        );
+    }
+}
+
+/// A message that arrives while an acknowledgement waits does not prolong that.
+#[test]
+fn one_acknowledgement_is_enough_for_two_messages_and_does_not_wait_longer() {
+    let mut world = talking(&of_one_make());
+    for _ in 0..2 {
+        send_message(&mut world, 1);
+        world.rest();
+    }
+    assert_eq!(world.ends[1].qp.deadline(), None);
+    send_message(&mut world, 0);
+    sent(&mut world, 0);
+    arrive(&mut world);
+    let due = world.ends[1].qp.deadline().expect("a deadline");
+    world.now = world.now.plus(10_000);
+    send_message(&mut world, 0);
+    sent(&mut world, 0);
+    arrive(&mut world);
+    assert_eq!(sent(&mut world, 1), []);
+    assert_eq!(world.ends[1].qp.deadline(), Some(due));
+    send_message(&mut world, 1);
+    assert_eq!(sent(&mut world, 1), [Operation::WriteOnly]);
+    arrive(&mut world);
+    assert_eq!(world.ends[0].qp.outstanding(), 0);
+}
+
 #[test]
 fn an_answer_without_room_for_it_is_followed_by_it() {
     for (length, room) in [(248, true), (249, false), (256, false)] {
