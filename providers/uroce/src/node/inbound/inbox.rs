@@ -169,10 +169,10 @@ impl Inbox {
     }
 
     /// Whether pollers have found nothing for so long that the sender may be waiting for this
-    /// processor. Where other programs share it, one look in vain shows that.
-    pub fn waits_long(&self, shared: bool) -> bool {
+    /// processor. Where they give way `soon`, one look in vain is enough.
+    pub fn waits_long(&self, soon: bool) -> bool {
         let empty = self.turn.wrapping_sub(self.latest);
-        if shared {
+        if soon {
             return empty > 0;
         }
         let patience = if self.is_for_rings() { LONG } else { LONG / 16 };

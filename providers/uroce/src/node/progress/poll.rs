@@ -114,10 +114,13 @@ impl Progress {
     /// A look of a thread that polls. It also sends what waits for others to leave together.
     pub fn progress(&self, caller: Caller) {
         self.send_batches(caller);
-        self.look(caller);
+        // A thread that polls between other work goes on with that.
+        let spins = || self.transport.alarm.was_looked_at();
+        self.look(caller, self.yield_policy.is_shared() && spins());
     }
 
-    fn look(&self, caller: Caller) {
+    /// Where a thread `gives_way` soon, one look in vain is enough for that.
+    fn look(&self, caller: Caller, gives_way: bool) {
         let transport = &self.transport;
         transport.alarm.polled();
         self.serve_failed();
@@ -141,9 +144,11 @@ impl Progress {
             transport.alarm.has_looked();
         }
         inbox.found(some);
-        if inbox.waits_long(self.yield_policy.is_shared()) {
+        if inbox.waits_long(gives_way) {
             drop(inbox);
             self.yield_policy.yield_processor();
+            // It polls again at once.
+            transport.alarm.looked();
         }
     }
 
@@ -156,7 +161,7 @@ impl Progress {
             return;
         }
         self.with_batches(caller, Pass::send_old_batches);
-        self.look(caller);
+        self.look(caller, false);
     }
 
     /// Receives packets, passes them on, sends the answers, executes expired deadlines. Returns

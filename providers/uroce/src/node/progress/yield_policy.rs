@@ -3,9 +3,9 @@
 //! With more programs than processors, the process that has the answer may wait for this processor;
 //! a peer that runs answers long before. So a poller yields after many looks in vain. If another
 //! program ran then, and gave the processor back soon, as programs that poll do, the next look in
-//! vain is enough: the ranks of an MPI job that outnumber the processors spend their time with
-//! messages, and not with looks. If the other program kept the processor, it computes, and many
-//! looks in vain come first again.
+//! vain is enough for a thread that does nothing but poll: the ranks of an MPI job that outnumber
+//! the processors spend their time with messages, and not with looks. If the other program kept the
+//! processor, it computes, and many looks in vain come first again.
 //!
 //! But a program may poll while it holds a lock for which another of its threads spins (NIXL's
 //! thread does, with UCX's): it would lose the processor only here, so that the other thread always
