@@ -114,7 +114,7 @@ impl Progress {
     /// A look of a thread that polls. It also sends what waits for others to leave together.
     pub fn progress(&self, caller: Caller) {
         self.send_batches(caller);
-        // A thread that polls between other work goes on with that.
+        // A thread that polls between other work continues with that.
         let spins = || self.transport.alarm.was_looked_at();
         self.look(caller, self.yield_policy.is_shared() && spins());
     }
