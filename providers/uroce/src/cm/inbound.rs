@@ -133,7 +133,9 @@ impl State {
         }
     }
 
-    /// Has a request wait for a port that was given up a moment ago.
+    /// Has a request wait for a port that was given up a moment ago, once: its sender, which takes
+    /// the first answer, would not know a connection of another copy, which might be answered after
+    /// a listener came.
     fn wait_for_owner(
         &mut self,
         network: &dyn Network,
@@ -142,14 +144,17 @@ impl State {
         since: u64,
         nanos: u64,
     ) {
+        let mut deferred = self.deferred.iter();
+        if deferred.any(|deferred| deferred.is_sent_again(packet, mad.transaction)) {
+            return;
+        }
         let due = clock::now().nanos().saturating_add(nanos);
-        let waiting = self.deferred.iter().filter(|deferred| deferred.lingers);
+        let waiting = self.deferred.iter().filter(|deferred| deferred.lingers());
         if due.saturating_sub(since) > LINGERING || waiting.count() >= MOST_LINGERING {
             self.take_in(network, packet, mad, None);
             return;
         }
-        let mut deferred = Deferred::new(packet, since, due);
-        deferred.lingers = true;
+        let deferred = Deferred::lingering(packet, mad.transaction, since, due);
         self.deferred.push_back(deferred);
     }
 
@@ -311,6 +316,31 @@ mod tests {
             state.deliver(&Refusing(error), &packet(), &rtu, now);
             (state.deferred.len(), state.known_agent().is_some())
         })
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_waits_once() {
+        let req = mad(Req::default());
+        let again = Mad {
+            transaction: 8,
+            ..mad(Req::default())
+        };
+        let mut other = packet();
+        other.source = Ipv4Addr::UNSPECIFIED.into();
+        let network = Refusing(Errno(libc::EAGAIN));
+        Cm::new().with(|state| {
+            let now = clock::now().nanos();
+            for (packet, mad, expected) in [
+                (packet(), &req, 1),
+                (packet(), &req, 1),
+                (packet(), &again, 2),
+                (other, &req, 3),
+                (other, &req, 3),
+            ] {
+                state.wait_for_owner(&network, &packet, mad, now, LOOK);
+                assert_eq!(state.deferred.len(), expected);
+            }
+        });
     }
 
     #[test]
