@@ -46,7 +46,8 @@ impl Deferred {
         self.lingers.is_some()
     }
 
-    /// Whether a request of this transaction and source waits already: the sender has sent it again.
+    /// Whether a request of this transaction and source waits already: its sender has sent it
+    /// again.
     pub fn is_sent_again(&self, packet: &Received<'_>, transaction: u64) -> bool {
         self.lingers == Some(transaction) && self.source == packet.source
     }
