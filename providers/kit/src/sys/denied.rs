@@ -5,8 +5,7 @@
 //! Each call that devices in user space need is made once, to no effect.
 
 use super::madvise::Page;
-use super::signal;
-use crate::errno::{Errno, Result};
+use crate::errno::Result;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{IoSlice, IoSliceMut, fcntl_dupfd_cloexec};
@@ -105,8 +104,7 @@ const CALLS: &[Call] = &[
         super::madvise::dont_fork(page.addr(), rustix::param::page_size())
     }),
     ("clone(2)", || {
-        let started = signal::blocked(|| std::thread::Builder::new().spawn(|| {}))?;
-        let thread = started.map_err(|error| Errno::from_io(&error))?;
+        let thread = super::thread::start("uroce-probe", || {})?;
         // An error would be a panic of the thread, which does nothing.
         let _ = thread.join();
         Ok(())
@@ -181,6 +179,7 @@ fn named(wanted: impl Fn(&str) -> bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::errno::Errno;
 
     #[test]
     fn this_process_may_make_every_call() {

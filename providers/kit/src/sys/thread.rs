@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long [`start`] waits at most: for a thread that gets no processor, or that waits for a lock
 /// of the dynamic linker which the caller's dlopen(3) has.
@@ -40,10 +40,11 @@ pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHand
     })?;
     let thread = started.map_err(|error| Errno::from_io(&error))?;
     let (has_begun, condition) = &*begun;
+    let until = Instant::now() + BEGINS;
     let mut begun = has_begun.lock();
     let mut late = false;
     while !*begun && !late {
-        (begun, late) = condition.wait_for(begun, BEGINS);
+        (begun, late) = condition.wait_until(begun, until);
     }
     Ok(thread)
 }

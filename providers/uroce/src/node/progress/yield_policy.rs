@@ -99,7 +99,8 @@ impl YieldPolicy {
 /// not ask.
 fn is_switched() -> bool {
     let now = sched::switches().unwrap_or_default();
-    SWITCHES.replace(now) != now
+    let known = SWITCHES.try_with(|known| known.replace(now));
+    known.is_ok_and(|known| known != now)
 }
 
 /// The processor time of this process; 0 if it may not ask.

@@ -17,6 +17,13 @@ fn talking(setup: &Setup) -> World {
     world
 }
 
+/// All completions of an end are successes.
+fn assert_success(world: &World, side: usize) {
+    let statuses = world.statuses(side);
+    let mut statuses = statuses.iter().map(|(_, status)| *status);
+    assert!(statuses.all(|status| status == Status::Success));
+}
+
 /// Two ends of which each takes the other for one of another make.
 fn delaying() -> Setup {
     Setup {
@@ -87,12 +94,7 @@ fn an_acknowledgement_goes_behind_the_answer() {
         assert_eq!(world.ends[1 - side].qp.outstanding(), 0);
     }
     world.rest();
-    assert!(
-        world
-            .statuses(0)
-            .iter()
-            .all(|(_, status)| *status == Status::Success)
-    );
+    assert_success(&world, 0);
     let [left, right] = &world.ends;
     assert_eq!(left.qp.counters().duplicates, 0);
     assert_eq!(right.qp.counters().duplicates, 0);
@@ -111,12 +113,7 @@ fn between_ends_of_one_make_it_goes_inside_the_answer() {
     }
     world.rest();
     for (side, end) in world.ends.iter().enumerate() {
-        let statuses = world.statuses(side);
-        assert!(
-            statuses
-                .iter()
-                .all(|(_, status)| *status == Status::Success)
-        );
+        assert_success(&world, side);
         assert_eq!(end.qp.counters().duplicates, 0);
     }
 }
@@ -144,12 +141,7 @@ fn in_an_exchange_it_goes_inside_the_next_message() {
     world.rest();
     for (side, end) in world.ends.iter().enumerate() {
         assert_eq!(end.qp.outstanding(), 0);
-        let statuses = world.statuses(side);
-        assert!(
-            statuses
-                .iter()
-                .all(|(_, status)| *status == Status::Success)
-        );
+        assert_success(&world, side);
     }
 }
 
@@ -250,13 +242,8 @@ fn both_messages_complete_if_an_answer_with_it_inside_is_lost() {
     assert_eq!(sent(&mut world, 1), []);
     world.rest();
     for side in [0, 1] {
-        let statuses = world.statuses(side);
-        assert_eq!(statuses.len(), 2);
-        assert!(
-            statuses
-                .iter()
-                .all(|(_, status)| *status == Status::Success)
-        );
+        assert_eq!(world.statuses(side).len(), 2);
+        assert_success(&world, side);
     }
 }
 
