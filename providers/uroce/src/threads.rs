@@ -1,26 +1,7 @@
 //! Threads that exist while there is something to wait for.
 
 use kit::errno::Result;
-use kit::sys::{barrier, thread};
-
-/// Whether the calling thread is the only one of the process, as far as is known.
-fn is_alone() -> bool {
-    // A folder has two links, and one more for each folder in it.
-    rustix::fs::stat("/proc/self/task").is_ok_and(|tasks| tasks.st_nlink == 3)
-}
-
-/// Prepares barriers ([`barrier::prepare`]): before there are other threads, or else without a
-/// wait.
-pub fn prepare_barriers() {
-    if barrier::is_prepared() {
-        return;
-    }
-    if is_alone() {
-        return barrier::prepare();
-    }
-    // If the thread cannot be made, there are no such barriers, and other means replace them.
-    let _ = spawn("uroce-barrier", barrier::prepare);
-}
+use kit::sys::thread;
 
 /// A number that distinguishes the calling thread from all other live ones: never 0.
 #[inline]

@@ -47,8 +47,8 @@ impl Kind {
     }
 }
 
-/// From when this returns on there are barriers, if the kernel has them. It takes milliseconds in a
-/// process of several threads.
+/// From when this returns on there are barriers, if the kernel has them. In a process of several
+/// threads it takes some 20 ms: two grace periods of RCU, for which the kernel waits.
 pub fn prepare() {
     PRIVATE.register();
     SHARED.register();

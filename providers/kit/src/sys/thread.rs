@@ -21,7 +21,9 @@ const BEGINS: Duration = Duration::from_millis(100);
 /// A new thread allocates memory, for which the C library maps pages and unmaps some of them.
 /// Meanwhile the program must not continue: UCX replaces the first instructions of munmap(2) and
 /// others while it opens devices, and a thread that is inside one of these calls then returns into
-/// the middle of an instruction.
+/// the middle of an instruction. The same can happen at the end of a thread, when the C library
+/// calls madvise(2) for its stack. So none should end soon after a device was opened, unless it is
+/// joined.
 ///
 /// # Errors
 /// EAGAIN if there cannot be one more; those of pthread_sigmask(3).

@@ -69,11 +69,10 @@ use crate::carrier::udp::{Tools, crc};
 use crate::carrier::{self, qpn};
 use crate::cm;
 use crate::memory::Keys;
-use crate::threads;
 use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
-use kit::sys::exit;
 use kit::sys::per_process::PerProcess;
+use kit::sys::{barrier, exit};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -161,7 +160,8 @@ impl Node {
     fn open_with(tools: Tools, cm: Arc<cm::Cm>) -> Result<Self> {
         let node = NodeInner::open(tools, cm)?;
         exit::at_exit(leave);
-        threads::prepare_barriers();
+        // Not by a thread that ends later: see `thread::start`.
+        barrier::prepare();
         crc::choose();
         let notifications = notifications::follow(&node.watches);
         let account = statistics::answer(&node);

@@ -4,7 +4,7 @@
 
 mod namespace;
 
-use kit::sys::barrier;
+pub use namespace::there;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
@@ -16,13 +16,6 @@ use std::str::FromStr;
 const ROLE: &str = "UROCE_TEST_ROLE";
 /// Every reply of a process in a role begins with this: the test harness prints too.
 const MARK: &str = "uroce: ";
-
-/// Whether [`in_a_namespace`] runs this; prints a message if not. Opening a device starts no thread
-/// that ends by itself from then on.
-pub fn there() -> bool {
-    barrier::prepare();
-    namespace::there()
-}
 
 /// Runs the tests of the module `inside` in a network namespace, where there is only `lo`, one
 /// after the other.
