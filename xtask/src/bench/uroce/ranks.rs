@@ -1,4 +1,5 @@
-//! OpenMPI with a rank on each of four hosts (`guest/four-hosts`), over uroce and over TCP.
+//! OpenMPI with a rank on each of four hosts (`guest/four-hosts`), over uroce, and over TCP by OpenMPI and by
+//! UCX.
 #![forbid(unsafe_code)]
 
 use std::{fs, path::Path, process::Command, time::Duration};
@@ -16,6 +17,8 @@ const HOSTS: &str = "10.9.4.1,10.9.4.2,10.9.4.3,10.9.4.4";
 const INTERFACE: &str = "eth0";
 /// Ranks outnumber the processors, so a rank that waits gives its processor away.
 const OPTIONS: &str = "--allow-run-as-root --bind-to none --mca mpi_yield_when_idle 1";
+/// Transports of OpenMPI that are not to be used beside UCX.
+const NO_OTHERS: &str = "^vader,tcp,openib";
 /// Nothing here takes longer than seconds.
 const BOUND: Duration = Duration::from_secs(300);
 /// Precedes the figure in the output of the program.
@@ -25,15 +28,10 @@ const PREFIX: &str = "figure ";
 pub fn measure(dir: &Path, ours: &Path, test: MpiTest, over: MpiTransport) -> Result<f64> {
     let MpiTest { test, size, count } = test;
     let shown = dir.display();
-    let (options, entering) = match over {
-        MpiTransport::Tcp => (
-            format!("--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include {INTERFACE}"),
-            String::new(),
-        ),
-        MpiTransport::Uroce => (
-            "--mca pml ucx --mca btl ^vader,tcp,openib".to_owned(),
-            format!("{shown}/{}", SYSFS),
-        ),
+    let options = over.options();
+    let entering = match over {
+        MpiTransport::Uroce => format!("{shown}/{SYSFS}"),
+        MpiTransport::Tcp | MpiTransport::UcxTcp => String::new(),
     };
     let line = format!(
         "{shown}/four-hosts {shown}/on-host 1 mpirun {OPTIONS} {options} --host {HOSTS} -n 4 \
@@ -42,15 +40,9 @@ pub fn measure(dir: &Path, ours: &Path, test: MpiTest, over: MpiTransport) -> Re
     );
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words);
+    command.args(words).envs(over.environment());
     if over == MpiTransport::Uroce {
-        command
-            .env("LD_LIBRARY_PATH", ours)
-            .env("UROCE_CARRIER", Carrier::Udp.word())
-            .env("UROCE_DEVICES", INTERFACE)
-            .env("UCX_TLS", UCX_OVER_UROCE)
-            .env("UCX_NET_DEVICES", format!("uroce_{INTERFACE}:1"))
-            .env("UCX_IB_GID_INDEX", "0");
+        command.env("LD_LIBRARY_PATH", ours);
     }
     let [out, err] = ["out", "err"].map(|end| dir.join(format!("ranks.{end}")));
     let mut ranks = Process::start_apart(&mut command, &out, &err)?;
@@ -61,6 +53,39 @@ pub fn measure(dir: &Path, ours: &Path, test: MpiTest, over: MpiTransport) -> Re
     }
     let text = fs::read_to_string(&out).with_context(|| out.display().to_string())?;
     figure(&text).with_context(|| format!("no figure in {text:?}"))
+}
+
+impl MpiTransport {
+    /// The options of mpirun that choose it.
+    fn options(self) -> String {
+        // OpenMPI takes UCX only for devices that it knows, unless it is told to.
+        const ANY: &str = "--mca opal_common_ucx_tls any --mca opal_common_ucx_devices any";
+        match self {
+            Self::Tcp => {
+                format!("--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include {INTERFACE}")
+            }
+            Self::UcxTcp => format!("--mca pml ucx {ANY} --mca btl {NO_OTHERS}"),
+            Self::Uroce => format!("--mca pml ucx --mca btl {NO_OTHERS}"),
+        }
+    }
+
+    /// The variables that choose it.
+    fn environment(self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Tcp => Vec::new(),
+            Self::UcxTcp => vec![
+                ("UCX_TLS", "tcp,self".to_owned()),
+                ("UCX_NET_DEVICES", INTERFACE.to_owned()),
+            ],
+            Self::Uroce => vec![
+                ("UROCE_CARRIER", Carrier::Udp.word().to_owned()),
+                ("UROCE_DEVICES", INTERFACE.to_owned()),
+                ("UCX_TLS", UCX_OVER_UROCE.to_owned()),
+                ("UCX_NET_DEVICES", format!("uroce_{INTERFACE}:1")),
+                ("UCX_IB_GID_INDEX", "0".to_owned()),
+            ],
+        }
+    }
 }
 
 fn figure(text: &str) -> Option<f64> {

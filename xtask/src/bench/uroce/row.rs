@@ -194,7 +194,10 @@ pub struct MpiTest {
 /// The transport of OpenMPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpiTransport {
+    /// OpenMPI's own.
     Tcp,
+    /// UCX over TCP.
+    UcxTcp,
     /// UCX over uroce by UDP.
     Uroce,
 }
@@ -266,7 +269,7 @@ impl Work {
             | Self::Ucx(_, Transports::Uroce(_))
             | Self::Mpi(_, MpiTransport::Uroce) => true,
             Self::Fixed(_)
-            | Self::Mpi(_, MpiTransport::Tcp)
+            | Self::Mpi(_, MpiTransport::Tcp | MpiTransport::UcxTcp)
             | Self::Ucx(_, Transports::Named(_))
             | Self::Raw(..)
             | Self::Sockets(..)

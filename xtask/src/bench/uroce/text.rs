@@ -39,7 +39,8 @@ between them.
 
 *OpenMPI* rows have a rank on each of four hosts on this machine, which a bridge joins. The ranks \
 outnumber the processors, so that a figure contains the time of other ranks, in both columns. \
-Over uroce the messages go by UCX's `rc_verbs`, over TCP by OpenMPI's `btl tcp`.
+Over uroce the messages go by UCX's `rc_verbs`, over TCP by OpenMPI's `btl tcp`. Rows *over UCX's tcp* \
+are there to compare: UCX has the same protocol there as over uroce.
 
 *Between hosts* and *hosts* rows were measured in the virtual machine, which is emulated: its times can be \
 compared with each other, but have no meaning by themselves. uroce has each end of a virtual \
