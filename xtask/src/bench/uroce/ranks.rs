@@ -1,5 +1,5 @@
-//! OpenMPI with a rank on each of four hosts (`guest/four-hosts`), over uroce, and over TCP by OpenMPI and by
-//! UCX.
+//! OpenMPI with a rank on each of four hosts (`guest/four-hosts`), over uroce, and over TCP by
+//! OpenMPI and by UCX.
 #![forbid(unsafe_code)]
 
 use std::{fs, path::Path, process::Command, time::Duration};
@@ -58,7 +58,7 @@ pub fn measure(dir: &Path, ours: &Path, test: MpiTest, over: MpiTransport) -> Re
 impl MpiTransport {
     /// The options of mpirun that choose it.
     fn options(self) -> String {
-        // OpenMPI takes UCX only for devices that it knows, unless it is told to.
+        // Without these, OpenMPI uses UCX only over devices that it knows.
         const ANY: &str = "--mca opal_common_ucx_tls any --mca opal_common_ucx_devices any";
         match self {
             Self::Tcp => {

@@ -31,6 +31,11 @@ pub fn rows_of(site: Site) -> impl Iterator<Item = &'static Row> {
 /// perf(1), counts of system calls those of strace(1), on the machine of the table.
 const LIMITS: &[(&str, &str)] = &[
     (
+        "ib_write_bw 64 KiB, shm",
+        "Each write is one process_vm_writev(2), as in the peer's column. The rest is \
+         ibv_post_send before that call, and ibv_poll_cq after it",
+    ),
+    (
         "ib_write_lat 8 B, shm, private memory",
         "Each write is one process_vm_writev(2). The rest is ibv_post_send before that call, whose \
          checks and locks the peer waits for, and ibv_poll_cq after it",
@@ -140,13 +145,14 @@ const SMALL_OF_RANKS: &str = "Four ranks share two processors and poll, so that 
      the processor of its receiver, in both columns. 75 % of the ranks' time (all-to-all 64 B) is \
      the kernel's, 45 % that of sendmsg(2): 8 calls for an exchange, as many as over TCP, by \
      sockets that are not connected (row \"a datagram by UDP sockets that each call addresses, \
-     pair\"). uroce has 11 %, UCX 2 %";
+     pair\"). uroce has 11 %, UCX 2 %. The rows *over UCX's tcp* show the share of UCX's protocol";
 
-const LARGE_OF_RANKS: &str = "The ranks keep both processors busy throughout. UCX copies a message \
-     of 64 KiB into pieces of 8 KiB, which are cut into packets of 1024 bytes with a CRC each, and \
-     out of them at the receiver. Of the ranks' time (all-to-all 64 KiB; bandwidth 1 MiB) 49 and \
-     40 % is the kernel's, 17 and 17 % work for each packet, 19 and 28 % copies, 9 and 12 % the \
-     CRC. TCP computes no check sum on such a path, and copies into the kernel and out of it only";
+const LARGE_OF_RANKS: &str = "The ranks keep both processors busy throughout. Most of the distance is \
+     that of UCX's protocol, which the rows *over UCX's tcp* have as well: a message of 64 KiB is \
+     copied into pieces of 8 KiB and out of them, and ranks that wait poll. Of the ranks' time over \
+     uroce (all-to-all 64 KiB; bandwidth 1 MiB) 49 and 40 % is the kernel's, 17 and 17 % work for \
+     each packet of 1024 bytes, 19 and 28 % copies, 9 and 12 % the CRC. TCP computes no check sum \
+     on such a path, and copies into the kernel and out of it only";
 
 const EMULATED_LATENCY: &str = "Between the arrival of a message and the call that sends the answer \
      about 6000 instructions are executed in user space (callgrind), and each is emulated. Row \"a \

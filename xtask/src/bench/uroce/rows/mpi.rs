@@ -98,6 +98,13 @@ pub const ROWS: &[Row] = &[
         300,
     ),
     of_ucx(
+        "OpenMPI over UCX's tcp, allreduce 8 B, four hosts",
+        Unit::Microseconds,
+        SUM,
+        8,
+        1000,
+    ),
+    of_ucx(
         "OpenMPI over UCX's tcp, allreduce 1 MiB, four hosts",
         Unit::Microseconds,
         SUM,
@@ -110,5 +117,12 @@ pub const ROWS: &[Row] = &[
         BW,
         65536,
         3200,
+    ),
+    of_ucx(
+        "OpenMPI over UCX's tcp, bandwidth 1 MiB, four hosts",
+        Unit::Mebibytes,
+        BW,
+        1 << 20,
+        480,
     ),
 ];
