@@ -14,8 +14,8 @@ pub struct Deferred {
     traffic_class: u8,
     pub since: u64,
     pub due: u64,
-    /// The transaction of a request that waits for its port to be claimed again.
-    lingers: Option<u64>,
+    /// It is a request that waits for its port to be claimed again.
+    pub lingers: bool,
 }
 
 impl Deferred {
@@ -30,26 +30,15 @@ impl Deferred {
             traffic_class: packet.traffic_class,
             since,
             due,
-            lingers: None,
+            lingers: false,
         }
     }
 
-    /// The same, of a request that waits for its port to be claimed again.
-    pub fn lingering(packet: &Received<'_>, transaction: u64, since: u64, due: u64) -> Self {
-        Self {
-            lingers: Some(transaction),
-            ..Self::new(packet, since, due)
-        }
-    }
-
-    pub fn lingers(&self) -> bool {
-        self.lingers.is_some()
-    }
-
-    /// Whether a request of this transaction and source waits already: its sender has sent it
-    /// again.
-    pub fn is_sent_again(&self, packet: &Received<'_>, transaction: u64) -> bool {
-        self.lingers == Some(transaction) && self.source == packet.source
+    /// Whether this is the same message: its sender has sent it again, without a change.
+    pub fn is_copy_of(&self, packet: &Received<'_>) -> bool {
+        self.source == packet.source
+            && self.destination == packet.destination
+            && *self.data == *packet.data
     }
 
     pub fn packet(&self) -> Received<'_> {

@@ -128,9 +128,15 @@ impl State {
     fn defer(&mut self, packet: &Received<'_>, since: u64, due: u64) {
         let in_time = due.saturating_sub(since) <= PATIENCE;
         // A lost message is sent again.
-        if in_time && self.deferred.len() < MOST {
+        if in_time && self.deferred.len() < MOST && !self.waits(packet) {
             self.deferred.push_back(Deferred::new(packet, since, due));
         }
+    }
+
+    /// Whether a message waits already: it was sent again meanwhile, or is for several processes.
+    fn waits(&self, packet: &Received<'_>) -> bool {
+        let mut deferred = self.deferred.iter();
+        deferred.any(|deferred| deferred.is_copy_of(packet))
     }
 
     /// Has a request wait for a port that was given up a moment ago, once: its sender, which takes
@@ -144,17 +150,17 @@ impl State {
         since: u64,
         nanos: u64,
     ) {
-        let mut deferred = self.deferred.iter();
-        if deferred.any(|deferred| deferred.is_sent_again(packet, mad.transaction)) {
+        if self.waits(packet) {
             return;
         }
         let due = clock::now().nanos().saturating_add(nanos);
-        let waiting = self.deferred.iter().filter(|deferred| deferred.lingers());
+        let waiting = self.deferred.iter().filter(|deferred| deferred.lingers);
         if due.saturating_sub(since) > LINGERING || waiting.count() >= MOST_LINGERING {
             self.take_in(network, packet, mad, None);
             return;
         }
-        let deferred = Deferred::lingering(packet, mad.transaction, since, due);
+        let mut deferred = Deferred::new(packet, since, due);
+        deferred.lingers = true;
         self.deferred.push_back(deferred);
     }
 
@@ -305,12 +311,16 @@ mod tests {
         }
     }
 
-    /// How many messages wait after one for another process, and whether this process took it.
-    fn after_one_for_another(error: Errno) -> (usize, bool) {
-        let rtu = mad(Rtu {
+    fn rtu_for_another() -> Mad {
+        mad(Rtu {
             remote_comm_id: 7 << INDEX_BITS,
             ..Rtu::default()
-        });
+        })
+    }
+
+    /// How many messages wait after one for another process, and whether this process took it.
+    fn after_one_for_another(error: Errno) -> (usize, bool) {
+        let rtu = rtu_for_another();
         Cm::new().with(|state| {
             let now = clock::now().nanos();
             state.deliver(&Refusing(error), &packet(), &rtu, now);
@@ -318,29 +328,43 @@ mod tests {
         })
     }
 
-    #[test]
-    fn a_request_that_is_sent_again_waits_once() {
-        let req = mad(Req::default());
-        let again = Mad {
-            transaction: 8,
-            ..mad(Req::default())
+    /// Messages one after the other, and how many wait behind each.
+    fn each_waits_once(mut wait: impl FnMut(&mut State, &Received<'_>)) {
+        let again = Received {
+            data: &[1; 4],
+            ..packet()
         };
-        let mut other = packet();
-        other.source = Ipv4Addr::UNSPECIFIED.into();
-        let network = Refusing(Errno(libc::EAGAIN));
+        let other = Received {
+            source: Ipv4Addr::UNSPECIFIED.into(),
+            ..packet()
+        };
         Cm::new().with(|state| {
-            let now = clock::now().nanos();
-            for (packet, mad, expected) in [
-                (packet(), &req, 1),
-                (packet(), &req, 1),
-                (packet(), &again, 2),
-                (other, &req, 3),
-                (other, &req, 3),
+            for (packet, expected) in [
+                (packet(), 1),
+                (packet(), 1),
+                (again, 2),
+                (other, 3),
+                (other, 3),
+                (again, 3),
             ] {
-                state.wait_for_owner(&network, &packet, mad, now, LOOK);
+                wait(state, &packet);
                 assert_eq!(state.deferred.len(), expected);
             }
         });
+    }
+
+    #[test]
+    fn a_request_that_is_sent_again_waits_once() {
+        let (network, req) = (Refusing(Errno(libc::EAGAIN)), mad(Req::default()));
+        let now = clock::now().nanos();
+        each_waits_once(|state, packet| state.wait_for_owner(&network, packet, &req, now, LOOK));
+    }
+
+    #[test]
+    fn so_does_a_message_for_a_process_that_has_no_room() {
+        let (network, rtu) = (Refusing(Errno(libc::EAGAIN)), rtu_for_another());
+        let now = clock::now().nanos();
+        each_waits_once(|state, packet| state.deliver(&network, packet, &rtu, now));
     }
 
     #[test]
