@@ -42,7 +42,9 @@
 //! *Loss.* Where the peer reports missing packets, loss makes the window smaller (by 0.7) if more
 //! than 1 of 32 packets is lost, and at least [`FEW`] of the last two windows. Otherwise, and with
 //! congestion notifications, it is halved. Both happen once for the packets in flight at that time.
-//! A peer without receive requests (RNR) says nothing about the path.
+//! A peer without receive requests (RNR) says nothing about the path. Nor does a loss before the
+//! end of the first round: the program's timeout may be shorter than a long path, and the first
+//! burst longer than the receiver's socket. The window becomes smaller by that, but still doubles.
 //!
 //! *Bounds.* A peer that reports missing packets may get as many packets as it keeps behind a
 //! missing one, at most [`MOST_BYTES`], and on a near path [`BYTES`] and [`PACKETS`]; others lose
@@ -397,7 +399,8 @@ impl Window {
     /// ends: the receiver's socket has overflowed.
     pub(super) fn on_loss(&mut self, in_time: bool) {
         self.overflows = true;
-        if in_time {
+        let is_first = self.periods == [u32::MAX; 2];
+        if in_time && !is_first {
             self.overflowed = self.all();
         }
         let part = |size: u32| {
@@ -408,14 +411,10 @@ impl Window {
             }
         };
         self.ahead = part(self.ahead);
-        self.shrink(part(self.size));
-    }
-
-    fn shrink(&mut self, size: u32) {
-        self.doubling = false;
+        self.size = part(self.size).max(MIN);
+        self.doubling &= is_first;
         self.delivered = 0;
         self.lost = 0;
-        self.size = size.max(MIN);
     }
 }
 
@@ -523,6 +522,22 @@ mod tests {
         assert_eq!(rounds(&mut path), START);
         path.now = path.now.plus(MEMORY);
         assert_eq!(rounds(&mut path), PACKETS);
+    }
+
+    #[test]
+    fn a_loss_in_the_first_round_ends_no_doubling() {
+        for in_time in [true, false] {
+            let mut path = Path::new(1024);
+            path.window.sample(10 * MILLISECOND);
+            path.window.on_loss(in_time);
+            let first = path.window.size;
+            path.rounds(3, 400, 10);
+            assert_eq!(path.window.size, 8 * first);
+            path.window.on_loss(in_time);
+            let second = path.window.size;
+            path.rounds(1, 400, 10);
+            assert!(path.window.size < 2 * second, "{}", path.window.size);
+        }
     }
 
     #[test]
