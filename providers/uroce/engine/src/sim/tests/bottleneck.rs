@@ -208,6 +208,27 @@ fn a_path_is_filled_in_a_few_round_trips() {
     }
 }
 
+/// The first timeout passes before the first answer can come, and says nothing about the path.
+#[test]
+fn so_it_is_if_the_timeout_is_shorter_than_the_path() {
+    for (delay, timeout, least) in [(5, 11, 890), (20, 13, 550)] {
+        for seed in 0..3 {
+            let bottleneck = Bottleneck::new(RATE, RATE / 50, delay * MILLISECOND)
+                .with_wake_ups(MILLISECOND, seed);
+            let setup = Setup {
+                timeout,
+                ..setup(seed, 64)
+            };
+            let faults = Faults::default();
+            let mut flows = [Flow::of(&setup, Stream::Write, &bottleneck, faults, seed)];
+            let used = use_of_the_path(&mut flows, 1);
+            let [flow] = &flows;
+            assert_eq!(flow.world.ends[0].qp.counters().retries, 1);
+            assert!(used >= least, "{delay} ms, seed {seed}: {used}");
+        }
+    }
+}
+
 /// The window is what limits requests for responses also where the peer serves few at a time.
 #[test]
 fn few_reads_at_a_time_use_the_path() {
