@@ -393,6 +393,12 @@ impl Window {
         self.lost > FEW && self.lost.saturating_mul(SHARE) > all
     }
 
+    /// A switch on the way reports that its queue is long: the path is full, in the first round too.
+    pub(super) fn on_congestion(&mut self) {
+        self.on_loss(false);
+        self.doubling = false;
+    }
+
     /// The path does not carry the packets in flight. The loss is known in time, or all was lost.
     ///
     /// A near path then gets no more than a peer that does not report losses, until the period
@@ -538,6 +544,16 @@ mod tests {
             path.rounds(1, 400, 10);
             assert!(path.window.size < 2 * second, "{}", path.window.size);
         }
+    }
+
+    #[test]
+    fn a_congestion_notification_ends_it() {
+        let mut path = Path::new(1024);
+        path.window.sample(10 * MILLISECOND);
+        path.window.on_congestion();
+        let first = path.window.size;
+        path.rounds(1, 400, 10);
+        assert!(path.window.size < 2 * first, "{}", path.window.size);
     }
 
     #[test]

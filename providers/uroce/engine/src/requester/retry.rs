@@ -364,7 +364,9 @@ impl Requester {
             return;
         }
         self.recovering = self.next_psn;
-        self.shrink_window();
+        if let Some(path) = &mut self.path {
+            path.window.on_congestion();
+        }
     }
 
     /// Lets the request fail that the packet belongs to, once it is the oldest.
