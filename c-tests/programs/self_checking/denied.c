@@ -2,7 +2,8 @@
  * System calls that a sandbox denies: two processes send, write, read and get events over a device
  * in user space, by shared memory and by UDP, while one call after the other answers EPERM, ENOSYS
  * or EINVAL. All of it works, or a verb fails with an errno and a line of the log names the call;
- * no process is killed, and no call waits for ever.
+ * no process is killed, and no call waits for ever. If a process denies itself later all calls by
+ * which it receives, no thread of it spins.
  */
 #define DEVICE_NAME "uroce_lo"
 #define IPV4_INDEX 0
@@ -107,7 +108,7 @@ static const struct denied {
 
 static const int errors[] = { EPERM, ENOSYS, EINVAL };
 
-static void deny(const struct denied *call, int error)
+static void deny(const struct denied *call, int error, unsigned flags)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -121,7 +122,7 @@ static void deny(const struct denied *call, int error)
 	struct sock_fprog program = { ARRAY_LEN(code), code };
 
 	MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	MUST((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
+	MUST((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program));
 }
 
 /* Memory that both processes share. */
@@ -342,7 +343,7 @@ static void be_end(int number, const struct denied *call, int error, const char 
 	alarm(100); /* a call that waits for ever */
 	setenv("VERBS_LOG_LEVEL", "3", 1);
 	setenv("VERBS_LOG_FILE", log, 1);
-	deny(call, error);
+	deny(call, error, 0);
 	if (no_time())
 		_exit(0);
 	if (make(&objects) && join_peer(&objects))
@@ -350,6 +351,65 @@ static void be_end(int number, const struct denied *call, int error, const char 
 			;
 	unmake(&objects);
 	_exit(0);
+}
+
+static double processor_seconds(void)
+{
+	struct timespec time;
+
+	MUST(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time));
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* One end denies itself to receive, after all is set up; the other one sends to it. */
+static bool be_end_later(int number, int error)
+{
+	static const struct denied receiving[] = {
+		CALL(accept4), CALL(recvfrom), CALL(recvmmsg), CALL(recvmsg),
+	};
+	struct objects objects = { .memory = mmap(NULL, 4 * BYTES, PROT_READ | PROT_WRITE,
+						  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
+	double seconds = 0.3, used;
+	size_t i;
+
+	own = &meeting->end[number];
+	peer = &meeting->end[!number];
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(100);
+	expect(make(&objects) && join_peer(&objects) && exchange(&objects, 0));
+	for (i = 0; number == 0 && i < ARRAY_LEN(receiving); i++)
+		deny(&receiving[i], error, SECCOMP_FILTER_FLAG_TSYNC);
+	expect(reached(20));
+	if (number == 1)
+		return request(&objects, IBV_WR_SEND, 0) && reached(21);
+	used = processor_seconds();
+	usleep((useconds_t)(seconds * 1e6));
+	used = processor_seconds() - used;
+	if (used > seconds / 3)
+		out("%s: %.2f s of the processor in %.2f s", errno_name(error), used, seconds);
+	return used <= seconds / 3 && reached(21);
+}
+
+static void later(void)
+{
+	size_t i;
+	int number, status;
+	pid_t child[2];
+
+	for (i = 0; i < ARRAY_LEN(errors); i++) {
+		memset(meeting, 0, sizeof(*meeting));
+		for (number = 0; number < 2; number++) {
+			child[number] = fork();
+			expect(child[number] >= 0);
+			if (!child[number])
+				_exit(!be_end_later(number, errors[i]));
+		}
+		for (number = 0; number < 2; number++) {
+			MUST(waitpid(child[number], &status, 0) != child[number]);
+			expect(WIFEXITED(status) && !WEXITSTATUS(status));
+			atomic_store(&meeting->end[number].step, status ? -1 : 21);
+		}
+	}
 }
 
 static bool contains(const char *file, const char *word)
@@ -450,7 +510,9 @@ int main(void)
 		       -1, 0);
 	expect(meeting != MAP_FAILED);
 	in_child("by shared memory", all);
+	in_child("later, by shared memory", later);
 	setenv("UROCE_CARRIER", "udp", 1);
 	in_child("by UDP", all);
+	in_child("later, by UDP", later);
 	return done();
 }

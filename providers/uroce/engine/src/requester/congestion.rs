@@ -393,7 +393,7 @@ impl Window {
         self.lost > FEW && self.lost.saturating_mul(SHARE) > all
     }
 
-    /// A switch on the way reports that its queue is long: the path is full, in the first round too.
+    /// A switch on the way reports a long queue: the path is full, in the first round too.
     pub(super) fn on_congestion(&mut self) {
         self.on_loss(false);
         self.doubling = false;

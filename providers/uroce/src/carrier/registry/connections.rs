@@ -5,8 +5,9 @@
 //! So a connection without a message is kept, and no more than [`KEPT`] of them: a further one
 //! displaces the oldest.
 //!
-//! Where accept(2) lacks a descriptor, connections wait, and would make the set ready all the time:
-//! the socket that listens is taken out of it, and is back after [`PAUSE`].
+//! Where accept(2) lacks a descriptor, or a sandbox denies it by now, connections wait, and would
+//! make the set ready all the time: the socket that listens is taken out of it, and is back after
+//! [`PAUSE`].
 
 use super::{Registry, User};
 use crate::{clock, named};
@@ -28,7 +29,7 @@ const KEPT: usize = 64;
 const LOOKS: usize = 64;
 /// The number of the listening socket in the set; connections have others.
 const LISTENER: u64 = 0;
-/// Nanoseconds until accept(2) is tried again for which there was no descriptor.
+/// Nanoseconds until accept(2) is tried again after it has failed.
 const PAUSE: u64 = 100_000_000;
 /// No deadline.
 const NEVER: u64 = u64::MAX;
@@ -101,10 +102,10 @@ impl Connections {
             let accepted = match net::accept_with(registry.listener(), named::FLAGS) {
                 Ok(accepted) => accepted,
                 Err(SystemErrno::INTR | SystemErrno::CONNABORTED) => continue,
+                Err(SystemErrno::AGAIN) => break,
                 Err(error) => {
-                    if Errno::from(error).is_shortage() {
-                        self.pause(registry);
-                    }
+                    super::report_denied_accept(error.into());
+                    self.pause(registry);
                     break;
                 }
             };

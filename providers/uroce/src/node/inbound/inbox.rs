@@ -12,6 +12,7 @@ use crate::clock;
 use crate::node::caller::Caller;
 use crate::node::progress::lazy_pass::LazyPass;
 use crate::node::transport::Transport;
+use kit::errno::Errno;
 use kit::sys::datagram::Receiver;
 use uroce_engine::wire::icrc::Latest;
 
@@ -52,6 +53,8 @@ pub(in crate::node) struct Inbox {
     rings: Rings,
     /// Bytes that came by the sockets.
     received: u64,
+    /// Why nothing could be received, the last time that this was so.
+    failure: Option<Errno>,
 }
 
 impl Inbox {
@@ -69,7 +72,13 @@ impl Inbox {
             is_late: false,
             rings: Rings::new(),
             received: 0,
+            failure: None,
         }
+    }
+
+    /// Why a socket could not be read since the last call: a sandbox may deny that by now.
+    pub fn take_failure(&mut self) -> Option<Errno> {
+        self.failure.take()
     }
 
     /// Bytes that have come by the sockets; the count wraps around.
@@ -252,6 +261,7 @@ impl Inbox {
             backlog,
             latest_icrcs,
             received,
+            failure,
             ..
         } = self;
         let socket = match source {
@@ -264,8 +274,13 @@ impl Inbox {
             true => Receiver::receive_one,
             false => Receiver::receive,
         };
-        let Some(Ok(count)) = socket.map(|socket| receive(receiver, socket)) else {
-            return false;
+        let count = match socket.map(|socket| receive(receiver, socket)) {
+            Some(Ok(count)) => count,
+            None | Some(Err(Errno::AGAIN)) => return false,
+            Some(Err(error)) => {
+                *failure = Some(error);
+                return false;
+            }
         };
         for index in 0..count {
             if let Some(run) = receiver.received(index) {

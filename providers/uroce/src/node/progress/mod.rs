@@ -12,6 +12,7 @@
 //! | `batches` | queue pairs whose requests wait for others, to leave together |
 //! | `watch` | descriptors that the progress thread waits on for others |
 //! | `failing` | queue pairs that failed inside a call that may not wait |
+//! | `unreadable` | sockets that a sandbox forbids to read |
 //! | `yield_policy` | when pollers give the processor to other programs |
 //!
 //! *Time.* The clock is read when a request is posted and when packets have come, once each. A look
@@ -75,5 +76,6 @@ pub(super) mod poll;
 mod poll_again;
 pub(super) mod thread;
 mod timers;
+mod unreadable;
 pub(super) mod watch;
 mod yield_policy;

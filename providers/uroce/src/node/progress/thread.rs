@@ -7,6 +7,7 @@ use super::idle_backoff::{IdleBackoff, MILLISECOND};
 use super::moderation::Moderation;
 use super::poll::Progress;
 use super::poll_again::PollAgain;
+use super::unreadable::Unreadable;
 use super::watch::{BATCHES, KICK};
 use crate::carrier::shm::{Directory, LATE};
 use crate::clock;
@@ -15,7 +16,7 @@ use crate::node::inbound::sources::{Look, Sources};
 use crate::node::inner::NodeInner;
 use crate::node::registry::NEVER;
 use crate::node::transport::Transport;
-use kit::errno::Result;
+use kit::errno::{Errno, Result};
 use kit::sync::Mutex;
 use kit::sys::thread::Thread;
 use kit::sys::{epoll::wait, sched};
@@ -123,6 +124,7 @@ fn run(node: &NodeInner) {
     let mut busy_poll = BusyPoll::default();
     let mut poll_again = PollAgain::default();
     let mut inbox_pause = 0;
+    let mut unreadable = Unreadable::default();
     while !alarm.stopping.load(SeqCst) {
         let woken = if backoff.is_on {
             let time = backoff.time(progress.is_hasty());
@@ -159,7 +161,17 @@ fn run(node: &NodeInner) {
         }
         let bytes = match work(progress, woken.sources, backoff.now) {
             Work::Received(bytes) => bytes,
-            Work::Nothing => continue,
+            Work::Nothing => {
+                unreadable.ends();
+                continue;
+            }
+            Work::Failed(error) => {
+                if unreadable.failed(error) {
+                    // An interruption does no harm.
+                    let _ = doze(transport, LEFT);
+                }
+                continue;
+            }
             Work::Taken => {
                 inbox_pause = (2 * inbox_pause).clamp(SHORT_PAUSE, LEFT);
                 // An interruption does no harm.
@@ -168,6 +180,7 @@ fn run(node: &NodeInner) {
             }
         };
         inbox_pause = 0;
+        unreadable.ends();
         busy_poll.received(bytes, || clock::now().nanos());
         backoff.found_some();
         if waited_for {
@@ -390,6 +403,8 @@ fn serve_watches(node: &NodeInner) -> bool {
 /// The outcome of a look for packets.
 enum Work {
     Nothing,
+    /// A socket could not be read.
+    Failed(Errno),
     /// A poller has the inbox.
     Taken,
     /// So many bytes came by the sockets, or something by the rings.
@@ -407,7 +422,7 @@ fn work(progress: &Progress, mut sources: Sources, now: u64) -> Work {
     let mut advance =
         |_: &usize| progress.advance(&mut inbox, Look::At(&mut sources, now), Caller::Node);
     match (0..PASSES).take_while(&mut advance).count() {
-        0 => Work::Nothing,
+        0 => inbox.take_failure().map_or(Work::Nothing, Work::Failed),
         _ => Work::Received(inbox.received().wrapping_sub(before)),
     }
 }

@@ -46,12 +46,8 @@ const LIMITS: &[(&str, &str)] = &[
          shortens its file would then end its peers by SIGBUS. The kernel copies, which takes the \
          time of the row above. A memfd that is sealed against it is mapped (the row below)",
     ),
-    (
-        "ib_send_lat 8 B, shm",
-        "A message over verbs is a send request and a receive request with two completions, \
-         which the program posts and polls. Over posix UCX writes it into the receiver's \
-         queue, which the receiver reads",
-    ),
+    ("ib_send_lat 8 B, shm", TWO_REQUESTS),
+    ("ib_send_bw 8 B, shm", TWO_REQUESTS),
     (
         "ib_write_lat 8 B, shm, sealed memfd",
         "UCX stores into memory that both processes have mapped, and does nothing else. Over \
@@ -125,6 +121,10 @@ const LIMITS: &[(&str, &str)] = &[
     ("ib_read_bw 1 MiB, pair, MTU 1500", PAIR_OF_1500),
     ("ib_send_bw 1 MiB, pair, MTU 1500", PAIR_OF_1500),
 ];
+
+const TWO_REQUESTS: &str = "A message over verbs is a send request and a receive request with two \
+     completions, which the program posts and polls. Over posix UCX writes it into the receiver's \
+     queue, which the receiver reads";
 
 const SMALL_BY_UDP: &str = "The message takes the way of row \"ib_send_lat 8 B, UDP on lo\". More \
      than half of both processes' time is the kernel's, 22 % uroce's, 2 % UCX's. UCX over TCP makes \
