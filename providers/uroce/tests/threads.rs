@@ -13,40 +13,31 @@ fn in_a_namespace() {
 }
 
 mod inside {
-    use super::*;
-    use ends::End;
+    use super::alone::{tasks, there};
+    use super::ends::End;
     use kit::abi::IBV_QPT_RC;
-    use std::collections::BTreeSet;
-    use std::ffi::OsString;
     use std::time::Duration;
 
     /// Longer than the kernel takes to register a process of several threads for barriers.
     const LOOKS: u32 = 200;
     const APART: Duration = Duration::from_millis(1);
 
-    fn threads() -> BTreeSet<OsString> {
-        let tasks = std::fs::read_dir("/proc/self/task").expect("a folder");
-        tasks
-            .map(|task| task.expect("a thread").file_name())
-            .collect()
-    }
-
     /// At its end a thread calls madvise(2) for its stack. UCX replaces the first instructions of
     /// that function after it has opened a device.
     #[test]
     #[ignore = "in_a_namespace runs it"]
     fn no_thread_ends_after_a_device_was_opened() {
-        if !alone::there() {
+        if !there() {
             return;
         }
-        let before = threads();
+        let before = tasks();
         assert!(before.len() > 1, "the harness has a thread for each test");
         let end = End::new(IBV_QPT_RC);
-        let then = threads();
+        let then = tasks();
         assert!(then.len() > before.len(), "the device has a thread");
         for _ in 0..LOOKS {
             std::thread::sleep(APART);
-            assert_eq!(threads(), then);
+            assert_eq!(tasks(), then);
         }
         drop(end);
     }

@@ -54,12 +54,6 @@ pub fn prepare() {
     SHARED.register();
 }
 
-/// Whether all that [`prepare`] can have is there.
-#[must_use]
-pub fn is_prepared() -> bool {
-    PRIVATE.is_ready() && SHARED.is_ready()
-}
-
 /// Makes all threads of this process pass a full barrier. When this returns, the caller sees all
 /// writes of each thread before its barrier, and each thread sees after its barrier all writes of
 /// the caller before the call. `false`, without any guarantee, before [`prepare`], and if the

@@ -116,7 +116,7 @@ fn answer_proofs(node: &Arc<NodeInner>) -> Result<Option<Watch>> {
     let watch = Watch::new(
         &node.watches,
         listener.as_fd(),
-        Interest::Connection,
+        Interest::Arrival,
         Box::new(accept),
     );
     watch.map(Some)

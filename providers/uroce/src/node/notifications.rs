@@ -14,5 +14,5 @@ pub(super) fn follow(watches: &Arc<Watches>) -> Option<Watch> {
         // The next notifications update state that could not be queried now.
         let _ = following.follow();
     };
-    Watch::new(watches, follower.as_fd(), Interest::Read, Box::new(take)).ok()
+    Watch::new(watches, follower.as_fd(), Interest::Arrival, Box::new(take)).ok()
 }

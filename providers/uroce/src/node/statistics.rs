@@ -55,7 +55,7 @@ pub(super) fn answer(node: &Arc<NodeInner>) -> Option<Watch> {
     Watch::new(
         &node.watches,
         socket.as_fd(),
-        Interest::Connection,
+        Interest::Arrival,
         Box::new(take),
     )
     .ok()

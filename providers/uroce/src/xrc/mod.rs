@@ -388,7 +388,7 @@ impl Domain {
         let weak = Arc::downgrade(&domain);
         let watch = ground
             .node
-            .watch(socket.as_fd(), Interest::Connection, move |_| {
+            .watch(socket.as_fd(), Interest::Arrival, move |_| {
                 while let (Some(domain), Ok(socket)) =
                     (weak.upgrade(), names::accept(&listening, user))
                 {

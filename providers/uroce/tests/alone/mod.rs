@@ -6,6 +6,8 @@ mod namespace;
 
 pub use namespace::there;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -208,9 +210,15 @@ pub fn descriptors() -> usize {
     count("/proc/self/fd") - 1
 }
 
-/// Threads of this process.
+/// The threads of this process.
+pub fn tasks() -> BTreeSet<OsString> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
+    tasks.flatten().map(|task| task.file_name()).collect()
+}
+
+/// How many there are.
 pub fn threads() -> usize {
-    count("/proc/self/task")
+    tasks().len()
 }
 
 /// How often the other threads of this process have slept since they began.

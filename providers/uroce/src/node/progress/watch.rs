@@ -24,10 +24,10 @@ pub enum Interest {
     Write,
     /// Either.
     Both,
-    /// A connection to a listening socket. Each one is reported once, accepted or not: accept(2)
-    /// may be denied, or lack a descriptor, and a waiting connection would be reported all the
-    /// time.
-    Connection,
+    /// Connections to a listening socket, or messages of which all are read at once. Each one is
+    /// reported once, taken or not: accept(2) and recvmsg(2) may be denied, or lack a descriptor,
+    /// and a waiting one would be reported all the time.
+    Arrival,
 }
 
 /// The events that are ready.
@@ -168,7 +168,7 @@ fn flags(interest: Interest) -> EventFlags {
         Interest::Read => EventFlags::IN,
         Interest::Write => EventFlags::OUT,
         Interest::Both => EventFlags::IN | EventFlags::OUT,
-        Interest::Connection => EventFlags::IN | EventFlags::ET,
+        Interest::Arrival => EventFlags::IN | EventFlags::ET,
     }
 }
 

@@ -442,7 +442,7 @@ fn a_connection_that_waits_is_reported_once() {
     let address = listener.local_addr().expect("an address");
     let (send_ready, ready_of) = mpsc::channel();
     let watch = node
-        .watch(listener.as_fd(), Interest::Connection, move |ready| {
+        .watch(listener.as_fd(), Interest::Arrival, move |ready| {
             let _ = send_ready.send(ready);
         })
         .expect("a watch");
